@@ -1,0 +1,259 @@
+"""Attention: a distribution over places, and two ways to read from it.
+
+Everything that attends in this package goes through `read`. The hard read samples a place and is trained by
+REINFORCE, with the log-probability it returns; the soft read is the expectation over all places and is trained by
+back-propagation. What a place is makes the difference between the two modules:
+
+* `LocationAttention`: a point of the plane. Reads patches from a `sensor.View`.
+* `Attention`: one of L annotation vectors. Reads a context vector from `Annotations`.
+
+In other words for the same things: the state is the query (the "scratchpad"), the annotations are keys and values
+(the "notes"), the scorer gives the relevance of each, and what is read is the context vector.
+
+Papers: Recurrent Models of Visual Attention (arXiv:1406.6247), 3.1 and 3.2; Show, Attend and Tell
+(arXiv:1502.03044), 4.1 stochastic "hard" and 4.2 deterministic "soft" attention; scorers: additive (arXiv:1409.0473),
+bilinear (arXiv:1508.04025, "general"), scaled dot product (arXiv:1706.03762).
+
+Shapes: B batch, L places, A annotation size, D state size, E size of the space where scores are computed.
+"""
+
+import math
+from typing import Literal, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from glimpse.places import Categorical, Gaussian, Noise
+
+Read = Literal["hard", "soft"]
+
+
+class Reading(NamedTuple):
+    """What one look gave."""
+
+    context: Tensor  # (B, ...): what was read: patches, or a context vector
+    place: Tensor  # (B, 2) or (B,): where: the place read (hard), or the most likely one (soft)
+    log_prob: Tensor | None  # (B,): of the place chosen; None when soft
+    attention: Gaussian | Categorical  # the distribution it was read from
+
+
+class Memory(Protocol):
+    """What can be read: at one place, or averaged over a distribution of places."""
+
+    def at(self, place: Tensor) -> Tensor:
+        """Return what is there (B, ...)."""
+
+    def expect(self, attention: Gaussian | Categorical) -> Tensor:
+        """Return the expectation of `at` (B, ...)."""
+
+
+def read(
+    attention: Gaussian | Categorical, memory: Memory, how: Read, *, sample: bool = True, noise: Noise | None = None
+) -> Reading:
+    """Read from memory where attention is: the one idea of this package.
+
+    Which gradient goes where. Soft: back-propagation reaches the distribution through the expectation. Hard: the place
+    is a number like any other, cut off from the graph, so what is read tells the distribution nothing; only the
+    log-probability leads back to it.
+
+    Args:
+        attention: Where to look.
+        memory: What to look at.
+        how: "soft" averages over all places, "hard" picks one.
+        sample: Whether a hard read samples its place, or takes the most likely one (greedy).
+        noise: The chance to sample with.
+    """
+    if how == "soft":
+        return Reading(memory.expect(attention), attention.mode(), None, attention)
+    place = attention.sample(noise or Noise()) if sample else attention.mode().detach()
+    return Reading(memory.at(place), place, attention.log_prob(place), attention)
+
+
+class Attends(nn.Module):
+    """What the two attentions share: `where` says where to look, `forward` looks there."""
+
+    def __init__(self, how: Read):
+        super().__init__()
+        if how not in ("hard", "soft"):
+            raise ValueError(f"how must be 'hard' or 'soft', got {how!r}")
+        self.how: Read = how
+
+    def where(self, state: Tensor, memory: Memory) -> Gaussian | Categorical:
+        """Return the distribution over places, given the state (B, D)."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        state: Tensor,
+        memory: Memory,
+        *,
+        how: Read | None = None,
+        sample: bool = True,
+        noise: Noise | None = None,
+    ) -> Reading:
+        """Decide by the state (B, D) where to look, and read there (see `read`; `how` overrides the module's own)."""
+        return read(self.where(state, memory), memory, how or self.how, sample=sample, noise=noise)
+
+
+class LocationAttention(Attends):
+    """Attention to points of the plane: a state gives a Gaussian over locations.
+
+    Departures from RAM: the mean may be squashed by tanh, which keeps it (not the samples) on the image; the std may be
+    learned; and the read may be soft.
+    """
+
+    std: Tensor
+
+    def __init__(
+        self,
+        *,
+        state_dim: int,
+        how: Read = "hard",
+        std: float = 0.1,
+        learn_std: bool = False,
+        squash: bool = True,
+        min_std: float = 0.01,
+    ):
+        """Create the location head.
+
+        Args:
+            state_dim: Size of the state that decides where to look.
+            how: Whether places are sampled ("hard") or averaged over ("soft").
+            std: Standard deviation of the location, where the half side of the image is 1; a schedule may change it
+                later (`set_std`). With `learn_std`, where learning starts.
+            learn_std: Whether the state decides the std as well.
+            squash: Whether the mean goes through tanh.
+            min_std: The least std that can be learned.
+        """
+        super().__init__(how)
+        if not std > 0:
+            raise ValueError(f"std must be positive, got {std}")
+        self.squash = squash
+        self.min_std = min_std
+        self.head = nn.Linear(state_dim, 2)
+        self.std_head = nn.Linear(state_dim, 2) if learn_std else None
+        self.register_buffer("std", torch.tensor(float(std)))
+        if self.std_head is not None:
+            nn.init.zeros_(self.std_head.weight)
+            nn.init.constant_(self.std_head.bias, math.log(math.expm1(max(std - min_std, 1e-3))))
+
+    def set_std(self, std: float) -> None:
+        """Set the fixed std, as a schedule does; it is saved with the weights."""
+        self.std.fill_(std)
+
+    def where(self, state: Tensor, memory: Memory | None = None) -> Gaussian:
+        """Return a Gaussian over the plane, given the state (B, D); what is there to see has no say in it."""
+        mean = self.head(state)
+        if self.squash:
+            mean = mean.tanh()
+        if self.std_head is not None:
+            return Gaussian(mean, self.min_std + nn.functional.softplus(self.std_head(state)))
+        return self.around(mean)
+
+    def around(self, mean: Tensor) -> Gaussian:
+        """A Gaussian of the fixed std around given points (B, 2)."""
+        return Gaussian(mean, self.std.expand_as(mean))
+
+
+class Annotations(NamedTuple):
+    """L annotation vectors of each example, with what the scorer needs of them computed once."""
+
+    values: Tensor  # (B, L, A)
+    keys: Tensor  # (B, L, E)
+    mask: Tensor | None  # (B, L), true where there is an annotation
+
+    def at(self, place: Tensor) -> Tensor:
+        """The annotations (B, A) at the indices (B,)."""
+        return self.values[torch.arange(len(place), device=place.device), place]
+
+    def expect(self, attention: Categorical) -> Tensor:
+        """The weighted sum of all annotations (B, A)."""
+        return (attention.weights.unsqueeze(1) @ self.values).squeeze(1)
+
+
+class AdditiveScorer(nn.Module):
+    """v . tanh(W q + U k), Bahdanau's relevance net."""
+
+    def __init__(self, *, state_dim: int, annotation_dim: int, dim: int):
+        super().__init__()
+        self.query = nn.Linear(state_dim, dim)
+        self.key = nn.Linear(annotation_dim, dim, bias=False)
+        self.value = nn.Identity()
+        self.score = nn.Linear(dim, 1, bias=False)
+
+    def forward(self, state: Tensor, keys: Tensor) -> Tensor:
+        """Relevance (B, L) of keys (B, L, E) to the state (B, D)."""
+        return self.score(torch.tanh(self.query(state).unsqueeze(1) + keys)).squeeze(-1)
+
+
+class BilinearScorer(nn.Module):
+    """q . W k, Luong's "general" score."""
+
+    def __init__(self, *, state_dim: int, annotation_dim: int, dim: int | None = None):
+        """Create the scorer; `dim` is taken for the sake of a common signature, scores need no space of their own."""
+        super().__init__()
+        self.query = nn.Linear(state_dim, annotation_dim, bias=False)
+        self.key = nn.Identity()
+        self.value = nn.Identity()
+
+    def forward(self, state: Tensor, keys: Tensor) -> Tensor:
+        """Relevance (B, L) of keys (B, L, A) to the state (B, D)."""
+        return (keys @ self.query(state).unsqueeze(-1)).squeeze(-1)
+
+
+class ScaledDotScorer(nn.Module):
+    """(W q) . (U k) / sqrt(E): queries, keys and values, each with its projection."""
+
+    def __init__(self, *, state_dim: int, annotation_dim: int, dim: int):
+        super().__init__()
+        self.query = nn.Linear(state_dim, dim, bias=False)
+        self.key = nn.Linear(annotation_dim, dim, bias=False)
+        self.value = nn.Linear(annotation_dim, annotation_dim, bias=False)
+
+    def forward(self, state: Tensor, keys: Tensor) -> Tensor:
+        """Relevance (B, L) of keys (B, L, E) to the state (B, D)."""
+        return (keys @ self.query(state).unsqueeze(-1)).squeeze(-1) / math.sqrt(keys.shape[-1])
+
+
+SCORERS = {"additive": AdditiveScorer, "bilinear": BilinearScorer, "scaled_dot": ScaledDotScorer}
+
+
+class Attention(Attends):
+    """Attention to annotations: a state gives a distribution over the L annotations of its example."""
+
+    def __init__(
+        self, *, state_dim: int, annotation_dim: int, how: Read = "soft", scorer: str = "additive", dim: int = 128
+    ):
+        """Create the attention.
+
+        Args:
+            state_dim: Size D of the state that asks.
+            annotation_dim: Size A of an annotation.
+            how: Whether one annotation is picked ("hard") or all are averaged ("soft").
+            scorer: A key of `SCORERS`.
+            dim: Size E of the space where additive and dot-product scores are computed.
+        """
+        super().__init__(how)
+        if scorer not in SCORERS:
+            raise ValueError(f"scorer must be one of {', '.join(SCORERS)}, got {scorer!r}")
+        self.scorer = SCORERS[scorer](state_dim=state_dim, annotation_dim=annotation_dim, dim=dim)
+
+    def annotate(self, annotations: Tensor, mask: Tensor | None = None) -> Annotations:
+        """Prepare annotations (B, L, A) for any number of looks; mask (B, L) is true where there is one."""
+        if annotations.dim() != 3:
+            raise ValueError(f"annotations must have shape (B, L, A), got {tuple(annotations.shape)}")
+        if mask is not None:
+            if mask.shape != annotations.shape[:2] or mask.dtype != torch.bool:
+                raise ValueError(
+                    f"mask must be bool of shape {tuple(annotations.shape[:2])}, got {mask.dtype} {tuple(mask.shape)}"
+                )
+            if not bool(mask.any(1).all()):
+                raise ValueError("mask leaves an example with no annotation to look at")
+        return Annotations(self.scorer.value(annotations), self.scorer.key(annotations), mask)
+
+    def where(self, state: Tensor, memory: Annotations) -> Categorical:
+        """Return a distribution over the annotations, given the state (B, D)."""
+        logits = self.scorer(state, memory.keys)
+        if memory.mask is not None:
+            logits = logits.masked_fill(~memory.mask, -math.inf)
+        return Categorical(logits)

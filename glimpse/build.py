@@ -1,0 +1,157 @@
+"""From a config to a model, its data and its task: the only place that reads the config."""
+
+from pathlib import Path
+
+from glimpse.attention import Attention, LocationAttention
+from glimpse.classification import Classification
+from glimpse.classifier import GridGlimpses, PlaneGlimpses, RecurrentAttention
+from glimpse.config import Config, ConfigError, DataConfig
+from glimpse.data import DataSet, Splits, cluttered_mnist, image_folder, torchvision_data
+from glimpse.networks import GlimpseNetwork, RecurrentCore
+from glimpse.processes import Processes
+from glimpse.runs import Run, seed_everything
+from glimpse.sensor import Sensor
+
+
+def build_data(config: DataConfig) -> Splits:
+    """Make the training, validation and test data."""
+    if config.kind == "cluttered":
+        canvas = config.canvas if isinstance(config.canvas, tuple) else (config.canvas, config.canvas)
+        return cluttered_mnist(
+            canvas=canvas,
+            num_digits=config.num_digits,
+            num_distractors=config.num_distractors,
+            distractor_size=config.distractor_size,
+            target=config.target,
+        )
+    shared = {
+        "root": Path(config.root),
+        "size": config.size,
+        "channels": config.channels,
+        "valid_fraction": config.valid_fraction,
+        "workers": config.workers,
+    }
+    if config.kind == "folder":
+        return image_folder(**shared, test_fraction=config.test_fraction)
+    return torchvision_data(**shared, name=config.name, download=config.download)
+
+
+def build_model(config: Config, data: DataSet) -> RecurrentAttention:
+    """Make a model for the images and classes of a data set, with weights that depend on the seed alone."""
+    return make_model(config, channels=data.image_shape[0], num_classes=data.num_classes)
+
+
+def make_model(config: Config, *, channels: int, num_classes: int) -> RecurrentAttention:
+    """Make a model, with weights that depend on the seed alone.
+
+    Args:
+        config: The settings.
+        channels: Channels of the images.
+        num_classes: Number of classes.
+    """
+    seed_everything(config.seed)
+    sensor = Sensor(
+        patch_size=config.sensor.patch_size,
+        num_scales=config.sensor.num_scales,
+        scale_factor=config.sensor.scale_factor,
+        background=config.sensor.background,
+        plan=config.sensor.plan,
+    )
+    network = GlimpseNetwork(
+        in_channels=channels * sensor.num_scales,
+        patch_size=sensor.patch_size,
+        what=config.network.what,
+        what_dim=config.network.what_dim,
+        where_dim=config.network.where_dim,
+        out_dim=config.network.glimpse_dim,
+        conv_channels=config.network.conv_channels,
+        pixel_mean=config.network.pixel_mean,
+        pixel_std=config.network.pixel_std,
+    )
+    core = RecurrentCore(
+        kind=config.network.core,
+        input_dim=network.out_dim,
+        state_dim=config.network.state_dim,
+        learn_initial=config.attention.first == "learned",
+    )
+    attention = config.attention
+    if attention.places == "grid":
+        glimpses = GridGlimpses(
+            sensor=sensor,
+            network=network,
+            attention=Attention(
+                state_dim=core.state_dim,
+                annotation_dim=network.out_dim,
+                how=config.read,
+                scorer=attention.scorer,
+                dim=attention.scorer_dim,
+            ),
+            grid=attention.grid,
+        )
+    else:
+        glimpses = PlaneGlimpses(
+            sensor=sensor,
+            network=network,
+            attention=LocationAttention(
+                state_dim=core.state_dim,
+                how=config.read,
+                std=attention.std,
+                learn_std=attention.learn_std,
+                squash=attention.squash,
+            ),
+        )
+    return RecurrentAttention(
+        glimpses=glimpses,
+        core=core,
+        num_classes=num_classes,
+        num_glimpses=config.num_glimpses,
+        first=attention.first,
+        baseline=config.read == "hard" and config.loss.baseline == "learned",
+        reward_reaches_core=config.loss.reward_reaches_core,
+    )
+
+
+def build_task(config: Config, processes: Processes) -> Classification:
+    """Make the whole task of a run, with the initial weights of `init_from` if it is set.
+
+    Raises:
+        ConfigError: If the settings do not go together with the data or the processes.
+        DataError: If the data cannot be read.
+        RunError: If `init_from` cannot be used.
+    """
+    if config.train.batch_size % processes.world_size:
+        raise ConfigError(
+            f"train.batch_size must be a multiple of the {processes.world_size} processes, "
+            f"got {config.train.batch_size}"
+        )
+    data = build_data(config.data)
+    model = build_model(config, data.train)
+    if config.init_from is not None:
+        # A soft run has no baseline, a hard one may; what the std was at the end of that run is not where this begins.
+        Run.open(config.init_from).load_weights(model, optional=("baseline.",))
+        if isinstance(model.glimpses, PlaneGlimpses):
+            model.glimpses.attention.set_std(config.attention.std)
+    return Classification(
+        model=model,
+        data=data,
+        attention=config.attention,
+        loss=config.loss,
+        score=config.score,
+        seed=config.seed,
+        batch_size=config.train.batch_size,
+        limit=config.train.limit,
+        processes=processes,
+    )
+
+
+def load_model(folder: str | Path) -> RecurrentAttention:
+    """Load the best weights of a run folder, ready to look.
+
+    Raises:
+        RunError: If the folder is not a run, or its checkpoint cannot be used.
+    """
+    run = Run.open(folder)
+    about = run.read_json("meta.json")
+    model = make_model(run.config, channels=about["image_shape"][0], num_classes=len(about["class_names"]))
+    run.load_weights(model)
+    return model.eval()

@@ -1,0 +1,444 @@
+"""The configuration of a run: typed, frozen, checked, and the same in a file and on the command line.
+
+`sensor: {patch_size: 8}` in a YAML file is `Config.sensor.patch_size` and `--sensor.patch_size 8`. A file holds only
+what differs from the defaults below. Only `build.py` and the scripts read these; everything else takes plain values.
+"""
+
+import dataclasses
+import difflib
+import re
+from argparse import SUPPRESS
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import yaml
+from jsonargparse import ArgumentParser, set_parsing_settings
+
+set_parsing_settings(docstring_parse_attribute_docstrings=True)
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be; the message names it, says what is valid, and what came."""
+
+
+def _require(ok: bool, key: str, expected: str, got: Any) -> None:
+    if not ok:
+        raise ConfigError(f"{key} must be {expected}, got {got!r}")
+
+
+def _require_positive(config: Any, group: str, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        _require(value > 0, f"{group}{name}", "positive" if isinstance(value, float) else "at least 1", value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """data: what to look at."""
+
+    kind: Literal["cluttered", "torchvision", "folder"] = "cluttered"
+    """MNIST digits among clutter, made on the fly; a torchvision data set by name; or a folder of images."""
+    canvas: int | tuple[int, int] = 60
+    """cluttered: side of the image in pixels, or [height, width]; at least 28."""
+    num_digits: int = 1
+    """cluttered: digits per image."""
+    num_distractors: int = 4
+    """cluttered: pieces of other digits per image; 0 is translated MNIST, and with canvas 28 plain MNIST."""
+    distractor_size: int = 8
+    """cluttered: side of a distractor in pixels."""
+    target: Literal["label", "mark", "combine", "sum"] = "label"
+    """cluttered: what to predict: the one digit, or of several which are there, their combination, their sum."""
+    name: str = "CIFAR10"
+    """torchvision: class name of the data set."""
+    root: str = "data"
+    """torchvision: its folder. folder: one with a subfolder a class, or with train/, valid/ and test/ of such."""
+    size: tuple[int, int] | None = None
+    """torchvision, folder: resize images to [height, width]; null if they have one size already."""
+    channels: Literal[1, 3] | None = None
+    """torchvision, folder: read images as grey (1) or colour (3); null: as the first image is."""
+    download: bool = False
+    """torchvision: fetch the data if it is not there."""
+    valid_fraction: float = 0.1
+    """torchvision, folder: part of the training images held out to select the best epoch, if there is no such split."""
+    test_fraction: float = 0.1
+    """folder: part of the images held out for the test, if there is no test/ folder."""
+    workers: int = 0
+    """torchvision, folder: processes that read images."""
+
+    def __post_init__(self) -> None:
+        canvas = self.canvas if isinstance(self.canvas, tuple) else (self.canvas, self.canvas)
+        _require(min(canvas) >= 28, "data.canvas", "at least 28, the side of a digit", self.canvas)
+        _require_positive(self, "data.", "num_digits")
+        _require(self.num_distractors >= 0, "data.num_distractors", "at least 0", self.num_distractors)
+        _require(1 <= self.distractor_size <= 28, "data.distractor_size", "in 1..28", self.distractor_size)
+        _require(
+            (self.target == "label") == (self.num_digits == 1),
+            "data.target",
+            "label for one digit, and mark, combine or sum for several",
+            f"{self.target} with data.num_digits {self.num_digits}",
+        )
+        _require(self.size is None or min(self.size) >= 1, "data.size", "null or two numbers of at least 1", self.size)
+        for name in ("valid_fraction", "test_fraction"):
+            value = getattr(self, name)
+            _require(0 < value < 1, f"data.{name}", "between 0 and 1", value)
+        _require(self.workers >= 0, "data.workers", "at least 0", self.workers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SensorConfig:
+    """sensor: what a glimpse is."""
+
+    patch_size: int = 12
+    """Side G of the smallest square, in pixels, and of every patch."""
+    num_scales: int = 3
+    """Number K of concentric squares."""
+    scale_factor: int = 2
+    """How many times as wide each square is as the one before."""
+    background: float = 0.0
+    """What is seen outside the image; pixels are in [0, 1]."""
+    plan: Literal["auto", "table", "crop"] = "auto"
+    """How hard reads are computed; changes the speed only."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "sensor.", "patch_size", "num_scales", "scale_factor")
+        _require(
+            self.scale_factor > 1 or self.num_scales == 1,
+            "sensor.scale_factor",
+            f"at least 2 with {self.num_scales} scales (else they are all the same)",
+            self.scale_factor,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """network: from glimpses to answers."""
+
+    what: Literal["fc", "conv"] = "fc"
+    """The "what" path: one fully connected layer as in the paper, or two convolutions before it."""
+    what_dim: int = 128
+    """Size of the "what" features."""
+    where_dim: int = 128
+    """Size of the "where" features."""
+    glimpse_dim: int = 256
+    """Size of the glimpse vector that joins them."""
+    conv_channels: int = 32
+    """Channels of the second convolution; the first has half as many."""
+    core: Literal["rnn", "gru", "lstm"] = "gru"
+    """The recurrent core: the paper's ReLU network, or one with gates."""
+    state_dim: int = 256
+    """Size of the core's state."""
+    pixel_mean: float = 0.0
+    """Subtracted from what was read."""
+    pixel_std: float = 1.0
+    """Divides what was read."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "network.", "what_dim", "where_dim", "glimpse_dim", "state_dim", "pixel_std")
+        _require(self.conv_channels >= 2, "network.conv_channels", "at least 2", self.conv_channels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionConfig:
+    """attention: where to look."""
+
+    places: Literal["plane", "grid"] = "plane"
+    """Any point of the plane, or the cells of a grid of glimpses."""
+    first: Literal["centre", "random", "learned"] = "centre"
+    """The first glimpse."""
+    std: float = 0.1
+    """plane: standard deviation of the location; the half side of the image is 1."""
+    std_end: float | None = None
+    """plane: shrink (or grow) the std to this while training, geometrically; null keeps it."""
+    std_until: float = 0.8
+    """plane: part of the training after which std_end is reached."""
+    learn_std: bool = False
+    """plane: let the model choose the std, starting from `std`."""
+    squash: bool = True
+    """plane: keep the mean location on the image by tanh."""
+    grid: tuple[int, int] = (7, 7)
+    """grid: number of rows and columns."""
+    scorer: Literal["additive", "bilinear", "scaled_dot"] = "additive"
+    """grid: how the relevance of a cell is computed."""
+    scorer_dim: int = 128
+    """grid: size of the space where additive and dot-product scores are computed."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "attention.", "std", "scorer_dim")
+        _require(self.std_end is None or self.std_end > 0, "attention.std_end", "null or positive", self.std_end)
+        _require(0 < self.std_until <= 1, "attention.std_until", "in (0, 1]", self.std_until)
+        _require(
+            not (self.learn_std and self.std_end is not None),
+            "attention.std_end",
+            "null when attention.learn_std is true",
+            self.std_end,
+        )
+        _require(min(self.grid) >= 1, "attention.grid", "two numbers of at least 1", self.grid)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossConfig:
+    """loss: what is learned from. All but `classify` concerns hard reads only."""
+
+    classify: Literal["each", "last"] = "each"
+    """Cross-entropy of the answer after each glimpse, or after the last as in the paper."""
+    reinforce: float = 0.03
+    """Weight of the REINFORCE term."""
+    reward: Literal["accuracy", "log_likelihood"] = "accuracy"
+    """What an answer earns: 1 if right, or the log-likelihood of the right class."""
+    reward_when: Literal["each", "last"] = "each"
+    """Whether a choice is judged by every answer after it, or by the last as in the paper."""
+    discount: float = 1.0
+    """each: weight of the next answer; 0 judges a choice by its own glimpse only."""
+    baseline: Literal["none", "learned", "self_critical", "leave_one_out"] = "learned"
+    """What the reward is compared with: nothing, a prediction, the greedy rollout, other rollouts of the same image."""
+    rollouts: int = 1
+    """Rollouts of each image in a training step; leave_one_out needs at least 2."""
+    normalise: bool = True
+    """Give the advantages mean 0 and variance 1 in each batch, at each choice."""
+    baseline_weight: float = 1.0
+    """Weight of the error of a learned baseline."""
+    entropy: float = 0.0
+    """Weight of a bonus for the entropy of the attention."""
+    reward_reaches_core: bool = True
+    """Whether the reward's gradient passes the attention into the core, as in the paper, or ends there."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "loss.", "rollouts")
+        for name in ("reinforce", "baseline_weight", "entropy"):
+            _require(getattr(self, name) >= 0, f"loss.{name}", "at least 0", getattr(self, name))
+        _require(0 <= self.discount <= 1, "loss.discount", "in [0, 1]", self.discount)
+        _require(
+            self.rollouts > 1 or self.baseline != "leave_one_out",
+            "loss.rollouts",
+            "at least 2 with loss.baseline leave_one_out",
+            self.rollouts,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """train: how it is learned."""
+
+    epochs: int = 30
+    """Visits to all training images."""
+    batch_size: int = 128
+    """Images in a step, over all processes."""
+    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
+    """The optimizer."""
+    lr: float = 1e-3
+    """The highest learning rate."""
+    schedule: Literal["one_cycle", "cosine", "linear", "constant"] = "one_cycle"
+    """Up and down again; or down to 0 along a cosine or a line; or not at all."""
+    warmup: float = 0.1
+    """one_cycle: part of the training in which the rate rises."""
+    momentum: float = 0.9
+    """sgd: momentum."""
+    weight_decay: float = 0.01
+    """Weight decay."""
+    clip: float = 5.0
+    """Largest norm of the gradient."""
+    limit: int | None = None
+    """Stop each epoch after this many images, for a quick trial; null for all."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1, mps ...; auto takes the best there is."""
+    threads: int = 0
+    """CPU threads of each process; 0 leaves it to torch."""
+    log_every: int = 50
+    """Steps between two rows of training losses."""
+    tensorboard: bool = True
+    """Whether to write TensorBoard events."""
+    folder: str = "runs"
+    """Where run folders are made."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "train.", "epochs", "batch_size", "lr", "clip", "log_every")
+        _require(0 < self.warmup < 1, "train.warmup", "between 0 and 1", self.warmup)
+        _require(0 <= self.momentum < 1, "train.momentum", "in [0, 1)", self.momentum)
+        _require(self.weight_decay >= 0, "train.weight_decay", "at least 0", self.weight_decay)
+        _require(self.limit is None or self.limit >= 1, "train.limit", "null or at least 1", self.limit)
+        _require(self.threads >= 0, "train.threads", "at least 0", self.threads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreConfig:
+    """score: how validation and test read."""
+
+    read: Literal["hard", "soft"] | None = None
+    """How to read when scoring; null: as in training. hard, with read: soft and a shrinking std, is soft-to-hard."""
+    batch_size: int = 500
+    """Images at a time."""
+    limit: int | None = None
+    """Validate on the first so many images only; the test always takes all."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "score.", "batch_size")
+        _require(self.limit is None or self.limit >= 1, "score.limit", "null or at least 1", self.limit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """A run."""
+
+    seed: int = 0
+    """Decides every random choice of the run."""
+    read: Literal["hard", "soft"] = "hard"
+    """Sample one place to look and learn by REINFORCE, or take the expectation and learn by back-propagation."""
+    num_glimpses: int = 6
+    """Number T of glimpses."""
+    init_from: str | None = None
+    """Run folder to take the initial weights from."""
+    data: DataConfig = field(default_factory=DataConfig)
+    sensor: SensorConfig = field(default_factory=SensorConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    score: ScoreConfig = field(default_factory=ScoreConfig)
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.seed < 2**32, "seed", "in [0, 2**32)", self.seed)
+        _require_positive(self, "", "num_glimpses")
+
+
+def keys(cls: type = Config, prefix: str = "") -> Iterator[str]:
+    """All settings by their dotted names."""
+    for entry in dataclasses.fields(cls):
+        if dataclasses.is_dataclass(entry.type):
+            yield from keys(entry.type, f"{prefix}{entry.name}.")
+        else:
+            yield prefix + entry.name
+
+
+def parse(arguments: Sequence[str] = (), *, file: str | Path | None = None) -> Config:
+    """Make a config from a file (else the defaults) and overrides such as "--train.epochs 5"; raises ConfigError."""
+    settings = []
+    if file is not None:
+        _check_file(_read_yaml(file), Config, str(file))
+        settings = ["--config", str(file)]
+        _make(settings, f"{file}: ")  # alone first, so that an error is known to be the file's
+    return _make([*settings, *arguments])
+
+
+def split(arguments: Sequence[str], others: Sequence[str] = ()) -> tuple[list[str], dict[str, str], list[str]]:
+    """Sort a command line, in which every option takes one value.
+
+    Args:
+        arguments: The command line.
+        others: Names of options that are not settings.
+
+    Returns:
+        What is not an option; the other options and their values; the settings, for `parse`.
+
+    Raises:
+        ConfigError: If an option is neither a setting nor one of the others, or lacks its value.
+    """
+    words, found, settings = [], {}, []
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-"):
+            words.append(word)
+            continue
+        name, equals, value = word.removeprefix("--").partition("=")
+        _check_option(name, [*keys(), *others])
+        if not equals:
+            if not rest:
+                raise ConfigError(f"--{name} lacks its value")
+            value = rest.pop(0)
+        if name in others:
+            found[name] = value
+        else:
+            settings.append(f"--{name}={value}")
+    return words, found, settings
+
+
+def make_parser(**options: Any) -> ArgumentParser:
+    """A parser of all settings, whose help lists each with its meaning, type and default."""
+    parser = _Parser(print_config=None, **options)
+    parser.add_argument("--config", action="config", help=SUPPRESS)
+    parser.add_class_arguments(Config)
+    for action in parser._actions:  # whole groups can be given as a file of their own: too much of a good thing
+        if action.dest in {entry.name for entry in dataclasses.fields(Config) if dataclasses.is_dataclass(entry.type)}:
+            action.help = SUPPRESS
+    return parser
+
+
+def _make(arguments: Sequence[str], source: str = "") -> Config:
+    parser = make_parser()
+    try:
+        parsed = parser.instantiate(parser.parse_args(list(arguments)))
+        return Config(**{entry.name: parsed[entry.name] for entry in dataclasses.fields(Config)})
+    except ConfigError as error:
+        raise ConfigError(f"{source}{error}") from error
+
+
+def to_yaml(config: Config) -> str:
+    """Write a config as YAML that `parse` reads back."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(entry) for key, entry in value.items()}
+        return list(value) if isinstance(value, tuple) else value
+
+    return yaml.safe_dump(plain(dataclasses.asdict(config)), sort_keys=False)
+
+
+class _Parser(ArgumentParser):
+    """Raises ConfigError where argparse would print its usage and exit."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        message = " ".join(message.split())
+        for pattern, words in (
+            (r'^Parser key "(.*?)": Expected', r"\1: expected"),
+            (r"a <class '(.*?)'>", r"\1"),
+            (r"a typing\.Literal\[(.*?)\]", r"one of \1"),
+            (r"\. Got value: ", ", got "),
+        ):
+            message = re.sub(pattern, words, message)
+        raise ConfigError(message) from ex
+
+
+def _read_yaml(file: str | Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the config file {file}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{file} must hold settings such as 'read: soft', got {type(content).__name__}")
+    return content
+
+
+def _check_file(content: dict[str, Any], cls: type, file: str, prefix: str = "") -> None:
+    """Fail at the first setting of a file that does not exist, with those that do."""
+    entries = {entry.name: entry.type for entry in dataclasses.fields(cls)}
+    for name, value in content.items():
+        if name not in entries:
+            raise ConfigError(f"{file}: there is no setting {prefix}{name}; {_valid(str(name), list(entries))}")
+        if dataclasses.is_dataclass(entries[name]):
+            if not isinstance(value, dict):
+                group = ", ".join(entry.name for entry in dataclasses.fields(entries[name]))
+                raise ConfigError(f"{file}: {prefix}{name} must be a group of settings ({group}), got {value!r}")
+            _check_file(value, entries[name], file, f"{prefix}{name}.")
+
+
+def _check_option(name: str, valid: list[str]) -> None:
+    if name in valid:
+        return
+    group = [key for key in valid if "." in name and key.startswith(name.split(".")[0] + ".")]
+    hint = _valid(name, group) if group else f"{_close(name, valid)}--help lists all"
+    raise ConfigError(f"there is no option --{name}; {hint}")
+
+
+def _valid(name: str, valid: list[str]) -> str:
+    return f"{_close(name, valid)}valid: {', '.join(valid)}"
+
+
+def _close(name: str, valid: list[str]) -> str:
+    close = difflib.get_close_matches(name, valid, n=1)
+    return f"did you mean {close[0]}? " if close else ""

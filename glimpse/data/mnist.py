@@ -1,0 +1,117 @@
+"""MNIST from the files embedded in the package, unpacked once into a cache folder.
+
+The cache folder has torchvision's layout, `<cache>/MNIST/raw/<name>`, so that
+`torchvision.datasets.MNIST(root=<cache>)` reads it too. It is the user's cache folder for "glimpse", or
+the folder named by the environment variable GLIMPSE_CACHE.
+"""
+
+import gzip
+import hashlib
+import os
+import uuid
+import zlib
+from functools import lru_cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import platformdirs
+
+from glimpse.data.base import DataError
+
+Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+
+# Of the unpacked files.
+SHA256 = {
+    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+}
+_VALID_START = 50_000  # of the 60,000 training images, the last 10,000 are for validation
+
+
+@lru_cache
+def load_mnist(split: Split) -> tuple[np.ndarray, np.ndarray]:
+    """Reads one split: train is the first 50,000 training images, valid the last 10,000.
+
+    Args:
+        split: "train", "valid" or "test".
+
+    Returns:
+        Images (N, 28, 28) uint8 and labels (N,) int64, both read-only because they are shared.
+    """
+    if split not in SPLITS:
+        raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
+    folder = unpack_mnist() / "MNIST" / "raw"
+    stem = "t10k" if split == "test" else "train"
+    images = _read(folder / f"{stem}-images-idx3-ubyte", header=16).reshape(-1, 28, 28)
+    labels = _read(folder / f"{stem}-labels-idx1-ubyte", header=8).astype(np.int64)
+    labels.setflags(write=False)
+    rows = {"train": slice(_VALID_START), "valid": slice(_VALID_START, None), "test": slice(None)}[split]
+    return images[rows], labels[rows]
+
+
+def unpack_mnist() -> Path:
+    """Unpacks those of the four MNIST files that the cache folder lacks.
+
+    Safe against being killed and against other processes doing the same: a file appears under its name
+    only when complete and checked.
+
+    Returns:
+        The cache folder, to be used as the `root` of `torchvision.datasets.MNIST`.
+    """
+    override = os.environ.get("GLIMPSE_CACHE")
+    cache = Path(override) if override else platformdirs.user_cache_path("glimpse")
+    packed = files("glimpse.data") / "mnist_idx"
+    for name in SHA256:
+        path = cache / "MNIST" / "raw" / name
+        if not path.is_file():
+            _unpack(packed / f"{name}.gz", path)
+    return cache
+
+
+def _unpack(packed: Traversable, path: Path) -> None:
+    """Decompresses `packed`, checks it, and puts it at `path` in one atomic step."""
+    try:
+        content = gzip.decompress(packed.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"embedded file {packed} is missing or corrupt ({error}): reinstall glimpse") from error
+    if hashlib.sha256(content).hexdigest() != SHA256[path.name]:
+        raise DataError(f"embedded file {packed} is corrupt (wrong sha256): reinstall glimpse")
+    # A name of its own, so that two processes never write to the same file.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())  # otherwise a power cut could leave the final name with no content
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"cannot write MNIST to the cache folder {path.parent} ({error}); set the environment variable "
+            "GLIMPSE_CACHE to a folder that can be written"
+        ) from error
+
+
+@lru_cache
+def _read(path: Path, *, header: int) -> np.ndarray:
+    """The bytes of an IDX file after its header, (bytes,) uint8, verified."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {path} ({error})") from error
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != SHA256[path.name]:
+        raise DataError(
+            f"{path} is corrupt: its sha256 is {digest}, expected {SHA256[path.name]}. "
+            "Delete it and it will be unpacked again"
+        )
+    return np.frombuffer(content, np.uint8, offset=header)

@@ -1,0 +1,250 @@
+"""The training loop, one for every task.
+
+Each epoch trains, validates, and writes a checkpoint. All that is random is a function of (seed, epoch, step), and the
+learning rate of the step, so a resumed run needs nothing but weights and optimizer to go on exactly as if it had never
+been stopped; and N processes with a share of each batch do what one process does with all of it.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.tensorboard import SummaryWriter
+from tqdm import tqdm
+
+from glimpse.places import Noise
+from glimpse.processes import Processes
+from glimpse.runs import BEST, LAST, Run, RunError, load_into, weights_of
+
+
+class Task(Protocol):
+    """What is learned: a model, its data, and its losses."""
+
+    model: nn.Module
+    steps_per_epoch: int
+    all_parameters_used: bool
+
+    def batches(self, epoch: int) -> Iterator[Any]:
+        """The training batches of this process in an epoch."""
+
+    def noise(self, epoch: int, step: int) -> Noise:
+        """The chance of a step."""
+
+    def schedule(self, progress: float) -> None:
+        """Set what changes in the course of the training, from 0 to 1."""
+
+    def losses(self, model: nn.Module, batch: Any, noise: Noise) -> dict[str, tuple[float, Tensor]]:
+        """Each term of the loss, as its weight and its unweighted value; weight 0 is only watched."""
+
+    def validate(self) -> dict[str, Any]:
+        """Scores on the validation set; the lowest "error" is the best."""
+
+    def test(self) -> dict[str, Any]:
+        """Scores on the test set."""
+
+
+class NonFiniteError(RunError):
+    """The training has left the numbers."""
+
+
+def learning_rate(schedule: str, progress: float, warmup: float) -> float:
+    """The learning rate after a part of the training, as a part of the highest."""
+    if schedule == "one_cycle":
+        if progress < warmup:
+            return 0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * progress / warmup))
+        return 0.5 * (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup)))
+    if schedule == "cosine":
+        return 0.5 * (1 + math.cos(math.pi * progress))
+    if schedule == "linear":
+        return 1 - progress
+    return 1.0
+
+
+class Engine:
+    """Trains a task in a run folder."""
+
+    def __init__(self, task: Task, run: Run, processes: Processes):
+        self.task = task
+        self.run = run
+        self.processes = processes
+        self.settings = run.config.train
+        self.optimizer = _optimizer(task.model, self.settings)
+        self.epoch = 0  # whole epochs done
+        self.seconds = 0.0  # spent in them
+        self.best: dict[str, Any] | None = None
+
+    @property
+    def step(self) -> int:
+        """Steps done in whole epochs."""
+        return self.epoch * self.task.steps_per_epoch
+
+    def resume(self) -> None:
+        """Go back to the end of the last whole epoch.
+
+        Raises:
+            RunError: If there is no usable checkpoint.
+        """
+        tensors, state = self.run.load(LAST)
+        load_into(self.task.model, weights_of(tensors), self.run.folder / LAST)
+        names = [name for name, _ in self.task.model.named_parameters()]
+        moments: dict[int, dict[str, Tensor]] = {}
+        for key, value in tensors.items():
+            if key.startswith("optimizer."):
+                name, entry = key.removeprefix("optimizer.").rsplit(".", 1)
+                moments.setdefault(names.index(name), {})[entry] = value
+        self.optimizer.load_state_dict({"state": moments, "param_groups": self.optimizer.state_dict()["param_groups"]})
+        self.epoch, self.seconds, self.best = state["epoch"], state["seconds"], state["best"]
+        if self.processes.main:
+            self.run.rewind(self.step)
+
+    def save(self) -> None:
+        """Write the checkpoint to resume from."""
+        tensors = _model_tensors(self.task.model)
+        for name, parameter in self.task.model.named_parameters():
+            for entry, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"optimizer.{name}.{entry}"] = torch.as_tensor(value)
+        state = {"epoch": self.epoch, "seconds": self.seconds, "best": self.best}
+        self.run.save(LAST, tensors, state)
+
+    def train(self, say: Callable[[str], None] = print) -> None:
+        """Train until all epochs are done.
+
+        Raises:
+            NonFiniteError: If a loss or gradient is; the last good checkpoint is kept.
+            RunError: If a checkpoint cannot be written.
+        """
+        task, processes = self.task, self.processes
+        model: nn.Module = task.model
+        if processes.world_size > 1:
+            model = DistributedDataParallel(
+                task.model, broadcast_buffers=False, find_unused_parameters=not task.all_parameters_used
+            )
+        writer = None
+        if processes.main and self.settings.tensorboard:
+            writer = SummaryWriter(self.run.folder / "tensorboard", purge_step=self.step + 1)
+        try:
+            if processes.main and self.epoch == 0:
+                self.save()  # so that a run stopped in its first epoch can be resumed too
+            while self.epoch < self.settings.epochs:
+                started = time.monotonic()
+                losses = self._train_epoch(model, writer)
+                self.epoch += 1
+                if processes.main:
+                    scores = task.validate()
+                    self.seconds += time.monotonic() - started
+                    self._finish_epoch(losses, scores, writer)
+                    say(self._summary(losses, scores))
+                processes.wait()
+        finally:
+            if writer is not None:
+                writer.close()
+
+    def _train_epoch(self, model: nn.Module, writer: SummaryWriter | None) -> dict[str, float]:
+        """Visit the training data once; returns the mean of each term of the loss."""
+        task, settings = self.task, self.settings
+        steps = task.steps_per_epoch
+        total = steps * settings.epochs
+        sums: dict[str, Tensor] = {}  # of the epoch
+        recent: dict[str, Tensor] = {}  # since the last row
+        task.model.train()
+        bar = tqdm(
+            task.batches(self.epoch),
+            total=steps,
+            desc=f"epoch {self.epoch + 1}/{settings.epochs}",
+            unit="batch",
+            leave=False,
+            disable=None if self.processes.main else True,
+        )
+        for index, batch in enumerate(bar):
+            step = self.step + index
+            task.schedule(step / total)
+            rate = settings.lr * learning_rate(settings.schedule, step / total, settings.warmup)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            terms = task.losses(model, batch, task.noise(self.epoch, index))
+            loss = sum(weight * value for weight, value in terms.values() if weight)
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            norm = nn.utils.clip_grad_norm_(task.model.parameters(), settings.clip)
+            self._check_finite(terms, norm, index)
+            self.optimizer.step()
+            for name, (_, value) in {"loss": (1, loss), **terms}.items():
+                recent[name] = recent.get(name, 0) + value.detach()
+            since = index % settings.log_every + 1
+            if since == settings.log_every or index + 1 == steps:
+                values = self._log(recent, since, step + 1, rate, writer)
+                bar.set_postfix({name: f"{value:.3f}" for name, value in values.items() if name in ("loss", "error")})
+                for name, value in recent.items():
+                    sums[name] = sums.get(name, 0) + value
+                recent = {}
+        return {name: float(self.processes.mean(value)) / steps for name, value in sums.items()}
+
+    def _log(
+        self, sums: dict[str, Tensor], count: int, step: int, rate: float, writer: SummaryWriter | None
+    ) -> dict[str, float]:
+        values = {name: float(self.processes.mean(value)) / count for name, value in sums.items()}
+        if self.processes.main:
+            row = {"step": step, "epoch": self.epoch + 1, "lr": rate, **{f"train/{k}": v for k, v in values.items()}}
+            self._write_row(row)
+            for name, value in row.items():
+                if writer is not None and name not in ("step", "epoch"):
+                    writer.add_scalar(name, value, step)
+        return values
+
+    def _check_finite(self, terms: dict[str, tuple[float, Tensor]], norm: Tensor, index: int) -> None:
+        if torch.isfinite(norm) and all(torch.isfinite(value) for _, value in terms.values()):
+            return
+        values = ", ".join(f"{name} {float(value):g}" for name, (_, value) in terms.items())
+        raise NonFiniteError(
+            f"the training left the numbers in epoch {self.epoch + 1}, step {index + 1} of "
+            f"{self.task.steps_per_epoch}: {values}, norm of the gradient {float(norm):g}. The weights after epoch {self.epoch} are kept in "
+            f"{self.run.folder / LAST}; a lower train.lr, train.clip or loss.reinforce may help."
+        )
+
+    def _finish_epoch(self, losses: dict[str, float], scores: dict[str, Any], writer: SummaryWriter | None) -> None:
+        """Keep the best weights, then the row, then the state to resume from, which makes the epoch done."""
+        if self.best is None or scores["error"] < self.best["error"]:
+            self.best = {"epoch": self.epoch, **scores}
+            self.run.save(BEST, _model_tensors(self.task.model), self.best)
+        row = {"step": self.step, "epoch": self.epoch, "seconds": round(self.seconds, 2)}
+        row |= {f"epoch/{name}": value for name, value in losses.items()}
+        row |= {f"valid/{name}": value for name, value in scores.items()}
+        self._write_row(row)
+        if writer is not None:
+            for name, value in row.items():
+                if isinstance(value, float) and name != "seconds":
+                    writer.add_scalar(name, value, self.step)
+            writer.flush()
+        self.save()
+
+    def _write_row(self, row: dict[str, Any]) -> None:
+        try:
+            with open(self.run.folder / "metrics.jsonl", "a") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError as error:
+            raise RunError(f"cannot write to the run folder {self.run.folder}: {error.strerror}") from error
+
+    def _summary(self, losses: dict[str, float], scores: dict[str, Any]) -> str:
+        mark = "  best" if self.best and self.best["epoch"] == self.epoch else ""
+        left = self.seconds / self.epoch * (self.settings.epochs - self.epoch)
+        return (
+            f"epoch {self.epoch}/{self.settings.epochs}  loss {losses['loss']:.4f}  "
+            f"validation error {100 * scores['error']:.2f}%  {self.seconds:.0f} s, {left:.0f} s left{mark}"
+        )
+
+
+def _model_tensors(model: nn.Module) -> dict[str, Tensor]:
+    return {f"model.{name}": value for name, value in model.state_dict().items()}
+
+
+def _optimizer(model: nn.Module, settings: Any) -> torch.optim.Optimizer:
+    options = {"lr": settings.lr, "weight_decay": settings.weight_decay}
+    if settings.optimizer == "sgd":
+        return torch.optim.SGD(model.parameters(), momentum=settings.momentum, **options)
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[settings.optimizer]
+    return kind(model.parameters(), fused=True, **options)

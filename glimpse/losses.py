@@ -1,0 +1,130 @@
+"""Losses and estimators: pure functions of tensors, unweighted; the weights live in the config.
+
+REINFORCE (Williams, 1992) as in Recurrent Models of Visual Attention (arXiv:1406.6247), section 3.2, equation 3 and the
+baseline below it. Every stop-gradient is an explicit `detach`.
+
+Shapes: B batch, T glimpses, N choices (the last N of the T glimpses were chosen), M rollouts of each image.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+RewardKind = Literal["accuracy", "log_likelihood"]
+RewardWhen = Literal["last", "each"]
+
+
+def log_likelihood(logits: Tensor, targets: Tensor) -> Tensor:
+    """Log-probability of the right answer after each glimpse.
+
+    Args:
+        logits: (B, T, classes).
+        targets: (B,) class indices; or (B, classes) multi-hot floats, each class an independent yes or no.
+
+    Returns:
+        (B, T).
+    """
+    if targets.is_floating_point():
+        each = F.binary_cross_entropy_with_logits(logits, targets.unsqueeze(1).expand_as(logits), reduction="none")
+        return -each.sum(-1)
+    index = targets.view(-1, 1, 1).expand(-1, logits.shape[1], 1)
+    return logits.log_softmax(-1).gather(-1, index).squeeze(-1)
+
+
+def correct(logits: Tensor, targets: Tensor) -> Tensor:
+    """Whether the answer after each glimpse is right: (B, T) of 0.0 and 1.0. Multi-hot: all classes must be."""
+    if targets.is_floating_point():
+        return ((logits > 0) == targets.unsqueeze(1).bool()).all(-1).to(logits.dtype)
+    return (logits.argmax(-1) == targets.unsqueeze(1)).to(logits.dtype)
+
+
+def cross_entropy(logits: Tensor, targets: Tensor, when: RewardWhen = "each") -> Tensor:
+    """Mean cross-entropy of the answers after each glimpse, or after the last."""
+    each = -log_likelihood(logits, targets)
+    return each.mean() if when == "each" else each[:, -1].mean()
+
+
+def rewards(logits: Tensor, targets: Tensor, kind: RewardKind = "accuracy") -> Tensor:
+    """What each answer earns, (B, T): 1 if right ("accuracy", the paper's), or its log-likelihood. No gradient."""
+    return (correct if kind == "accuracy" else log_likelihood)(logits.detach(), targets)
+
+
+def returns(rewards: Tensor, num_choices: int, when: RewardWhen = "last", discount: float = 1.0) -> Tensor:
+    """What each choice led to.
+
+    Args:
+        rewards: (B, T), after each glimpse.
+        num_choices: N; choice i is of glimpse T - N + i, and earns nothing from the glimpses before that.
+        when: "last": the reward after the last glimpse, for every choice. "each": the discounted sum of rewards from
+            the chosen glimpse on.
+        discount: Weight of the next reward; 0 counts only the glimpse that was chosen.
+
+    Returns:
+        (B, N).
+    """
+    if when == "last":
+        return rewards[:, -1:].expand(-1, num_choices)
+    total = torch.zeros_like(rewards[:, 0])
+    columns = []
+    for reward_t in reversed(rewards.unbind(1)):
+        total = reward_t + discount * total
+        columns.append(total)
+    return torch.stack(columns[::-1], 1)[:, rewards.shape[1] - num_choices :]
+
+
+def leave_one_out(returns: Tensor, num_rollouts: int) -> Tensor:
+    """Baselines from the other rollouts of the same image: their mean return at the same choice.
+
+    Args:
+        returns: (B*M, N), the M rollouts of an image next to each other.
+        num_rollouts: M, at least 2.
+
+    Returns:
+        (B*M, N).
+    """
+    if num_rollouts < 2:
+        raise ValueError(f"num_rollouts must be at least 2 to leave one out, got {num_rollouts}")
+    grouped = returns.view(-1, num_rollouts, returns.shape[1])
+    others = grouped.sum(1, keepdim=True) - grouped
+    return (others / (num_rollouts - 1)).view_as(returns)
+
+
+def normalise(advantages: Tensor, mean: Callable[[Tensor], Tensor] = lambda x: x.mean(0)) -> Tensor:
+    """Give the advantages (B, N) mean 0 and variance 1 at each choice.
+
+    Args:
+        advantages: (B, N).
+        mean: The mean over the batch; with several processes, over all of them.
+    """
+    centred = advantages - mean(advantages)
+    return centred / (mean(centred.square()).sqrt() + 1e-6)
+
+
+def advantages(returns: Tensor, baselines: Tensor | None) -> Tensor:
+    """How much better each choice did than expected, (B, N). Has no gradient: it weighs the policy's, nothing else."""
+    return (returns if baselines is None else returns - baselines).detach()
+
+
+def reinforce(log_probs: Tensor, advantages: Tensor) -> Tensor:
+    """The loss whose gradient is the REINFORCE estimate of minus the gradient of the expected return.
+
+    Args:
+        log_probs: (B, N), of the choices made.
+        advantages: (B, N), what each led to, less a baseline that does not depend on it.
+    """
+    if log_probs.shape != advantages.shape:
+        raise ValueError(
+            f"log_probs and advantages must have the same shape, got {tuple(log_probs.shape)} and "
+            f"{tuple(advantages.shape)}"
+        )
+    if advantages.requires_grad:
+        raise ValueError("advantages must not require a gradient: detach them")
+    return -(log_probs * advantages).sum(1).mean()
+
+
+def baseline_error(baselines: Tensor, returns: Tensor) -> Tensor:
+    """Mean squared error of a learned baseline (B, N); its gradient ends at the baseline's own weights."""
+    return F.mse_loss(baselines, returns.detach())

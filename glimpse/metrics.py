@@ -1,0 +1,40 @@
+"""Scores of classification: error with its interval, and how often the glimpses hit.
+
+Shapes: B batch, T glimpses, N boxes.
+"""
+
+import math
+
+from torch import Tensor
+
+from glimpse.sensor import to_pixels
+
+
+def wilson_interval(successes: float, total: int, z: float = 1.959964) -> tuple[float, float]:
+    """The Wilson score interval of a proportion; z is the normal quantile, by default that of 95%."""
+    if total < 1:
+        raise ValueError(f"total must be at least 1, got {total}")
+    share = successes / total
+    middle = share + z * z / (2 * total)
+    half = z * math.sqrt(share * (1 - share) / total + (z / (2 * total)) ** 2)
+    scale = 1 + z * z / total
+    # At 0 and 1 the exact ends are 0 and 1; rounding must not push them past.
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+
+
+def hits(locations: Tensor, boxes: Tensor, height: int, width: int) -> Tensor:
+    """Whether the centre of each glimpse lies in the box of a digit.
+
+    Args:
+        locations: (B, T, 2).
+        boxes: (B, N, 4): x0, y0, x1, y1 in pixels, half-open.
+        height: Of the image, in pixels.
+        width: Of the image, in pixels.
+
+    Returns:
+        (B, T), bool: in any of the N boxes.
+    """
+    points = to_pixels(locations, height, width).unsqueeze(2)  # (B, T, 1, 2)
+    corners = boxes.unsqueeze(1)  # (B, 1, N, 4)
+    inside = (points >= corners[..., :2]) & (points < corners[..., 2:])
+    return inside.all(-1).any(-1)

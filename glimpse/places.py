@@ -1,0 +1,101 @@
+"""Distributions over places to look, and the chance that picks one.
+
+Attention is a distribution over places. A place is a point of the plane (`Gaussian`) or one of L annotations
+(`Categorical`). Both can be sampled, asked for their most likely place, and asked for the log-probability of a
+place; what can be read under them (`sensor.View`, `attention.Annotations`) can be read at one place or averaged
+over all.
+
+Shapes: B batch, L places.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Noise:
+    """The only source of chance in a rollout: draws for a whole batch, hands out this process's rows.
+
+    When a batch is shared between processes each draws the noise of the whole batch from the same seed and keeps its
+    own rows, so that N processes look where one would have looked.
+    """
+
+    def __init__(self, seed: int | None = None, *, rank: int = 0, world_size: int = 1):
+        """Create a stream; without a seed it follows torch's global generator."""
+        self._generator = None if seed is None else torch.Generator().manual_seed(seed)
+        self._rank = rank
+        self._world_size = world_size
+
+    def normal(self, like: Tensor) -> Tensor:
+        """Standard normal numbers of the shape, type and device of `like` (B, ...)."""
+        return self._draw(torch.randn, like)
+
+    def uniform(self, like: Tensor) -> Tensor:
+        """Uniform numbers in [0, 1) of the shape, type and device of `like` (B, ...)."""
+        return self._draw(torch.rand, like)
+
+    def _draw(self, draw, like: Tensor) -> Tensor:
+        rows = like.shape[0]
+        whole = draw(rows * self._world_size, *like.shape[1:], generator=self._generator)
+        return whole[self._rank * rows : (self._rank + 1) * rows].to(like)
+
+
+class Gaussian(NamedTuple):
+    """Independent normal distributions of x and y."""
+
+    mean: Tensor  # (B, 2)
+    std: Tensor  # (B, 2)
+
+    def sample(self, noise: Noise) -> Tensor:
+        """A point (B, 2), cut off from the graph: how it was found is the business of its log-probability."""
+        return (self.mean + self.std * noise.normal(self.mean)).detach()
+
+    def mode(self) -> Tensor:
+        """The most likely point (B, 2)."""
+        return self.mean
+
+    def log_prob(self, place: Tensor) -> Tensor:
+        """The log-density (B,) of the points (B, 2)."""
+        z = (place - self.mean) / self.std
+        return (-0.5 * z.square() - self.std.log() - 0.5 * math.log(2 * math.pi)).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """The differential entropy (B,)."""
+        return (self.std.log() + 0.5 * math.log(2 * math.pi * math.e)).sum(-1)
+
+
+class Categorical(NamedTuple):
+    """A choice of one of L places."""
+
+    logits: Tensor  # (B, L); minus infinity where there is nothing to look at
+
+    @property
+    def weights(self) -> Tensor:
+        """The probabilities (B, L)."""
+        return self.logits.softmax(-1)
+
+    def sample(self, noise: Noise) -> Tensor:
+        """An index (B,), by the Gumbel trick: the largest of logits plus Gumbel noise."""
+        uniform = noise.uniform(self.logits).clamp(min=torch.finfo(self.logits.dtype).tiny)
+        return (self.logits.detach() - (-uniform.log()).log()).argmax(-1)
+
+    def mode(self) -> Tensor:
+        """The most likely index (B,)."""
+        return self.logits.argmax(-1)
+
+    def log_prob(self, place: Tensor) -> Tensor:
+        """The log-probability (B,) of the indices (B,)."""
+        return self.logits.log_softmax(-1).gather(-1, place.unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        """The entropy (B,), in nats."""
+        weights = self.weights
+        return -torch.xlogy(weights, weights).sum(-1)
+
+    @classmethod
+    def certain(cls, place: Tensor, num_places: int) -> "Categorical":
+        """All probability on the indices (B,)."""
+        return cls(F.one_hot(place, num_places).to(torch.get_default_dtype()).log())

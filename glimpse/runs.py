@@ -1,0 +1,235 @@
+"""Run folders: what a training leaves behind, and all that scoring or resuming it needs.
+
+    runs/<config>/seed<N>-<time>/
+        config.yaml        every setting, resolved
+        meta.json          command, commit, versions, machine
+        metrics.jsonl      a row every few steps and one each epoch
+        tensorboard/       the same as events
+        last.safetensors   weights and optimizer after the last whole epoch: for resuming
+        best.safetensors   weights of the epoch with the lowest validation error: for scoring
+        result.json        test scores, once the training is done
+
+Checkpoints are safetensors files: tensors and a JSON header. Nothing in them is ever unpickled, so a stranger's
+checkpoint can be wrong but cannot run code. Each is written under a temporary name, flushed to the disk and renamed,
+so a process killed at any moment leaves the last whole one.
+"""
+
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from glimpse.config import Config, ConfigError, parse, to_yaml
+
+LAST, BEST = "last.safetensors", "best.safetensors"
+FORMAT = "glimpse-1"
+
+
+class RunError(RuntimeError):
+    """A run folder or checkpoint that cannot be used; the message is meant for the user."""
+
+
+def seed_everything(seed: int) -> None:
+    """Seed every global generator. Data and glimpses do not depend on them: they have their own seeds."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that at any moment there is the old one or the new one, whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+class Run:
+    """A run folder."""
+
+    def __init__(self, folder: str | Path, config: Config):
+        self.folder = Path(folder)
+        self.config = config
+
+    @classmethod
+    def create(cls, config: Config, *, name: str, about: dict[str, Any], folder: str | Path | None = None) -> "Run":
+        """Make a new run folder: `folder`, or one named after the config, the seed and the time.
+
+        Args:
+            config: The settings.
+            name: The config's name.
+            about: What else meta.json is to say.
+            folder: The folder, if it is not to be named automatically.
+
+        Raises:
+            RunError: If the folder cannot be made, or holds a run already.
+        """
+        if folder is None:
+            stem = f"seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+            parent = Path(config.train.folder) / name
+            folder = parent / stem
+            count = 1
+            while folder.exists():
+                count += 1
+                folder = parent / f"{stem}-{count}"
+        run = cls(folder, config)
+        if (run.folder / "config.yaml").exists():
+            raise RunError(f"{run.folder} holds a run already: resume it with --resume, or choose another folder")
+        try:
+            run.folder.mkdir(parents=True, exist_ok=True)
+            run.write_json("meta.json", {**_describe(), **about})
+            write_atomically(run.folder / "config.yaml", to_yaml(config).encode())
+        except OSError as error:
+            raise RunError(f"cannot write to the run folder {run.folder}: {error.strerror}") from error
+        return run
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "Run":
+        """Open an existing run folder.
+
+        Raises:
+            RunError: If it is not a run folder.
+        """
+        folder = Path(folder)
+        file = folder / "config.yaml"
+        if not file.is_file():
+            raise RunError(f"{folder} is not a run folder: there is no config.yaml in it")
+        try:
+            return cls(folder, parse(file=file))
+        except ConfigError as error:
+            raise RunError(f"the config of this run cannot be used: {error}") from error
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Write a JSON file."""
+        write_atomically(self.folder / name, (json.dumps(content, indent=2) + "\n").encode())
+
+    def read_json(self, name: str) -> Any:
+        """Read a JSON file."""
+        return json.loads((self.folder / name).read_text())
+
+    def save(self, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+        """Write a checkpoint of tensors and plain values.
+
+        Raises:
+            RunError: If it cannot be written; the one before it is still whole.
+        """
+        tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
+        content = save(tensors, {"format": FORMAT, "state": json.dumps(state)})
+        try:
+            write_atomically(self.folder / name, content)
+        except OSError as error:
+            raise RunError(f"cannot write {self.folder / name}: {error.strerror}") from error
+
+    def load(self, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Read a checkpoint: its tensors and plain values.
+
+        Raises:
+            RunError: If it is missing or broken.
+        """
+        path = self.folder / name
+        if not path.is_file():
+            raise RunError(f"{path} is missing: the run was stopped before its first epoch was over")
+        try:
+            with safe_open(path, "pt") as file:
+                header = file.metadata() or {}
+                if header.get("format") != FORMAT:
+                    raise RunError(f"{path} is not a checkpoint of this package ({FORMAT})")
+                return {key: file.get_tensor(key) for key in file.keys()}, json.loads(header["state"])
+        except (SafetensorError, OSError, ValueError, KeyError) as error:
+            raise RunError(f"{path} is broken: {error}") from error
+
+    def load_weights(self, model: nn.Module, *, optional: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Put the best weights into a model; returns the checkpoint's plain values.
+
+        Args:
+            model: A model of the same architecture.
+            optional: Prefixes of weights that the model may have and the checkpoint not, or the other way round.
+
+        Raises:
+            RunError: If the checkpoint is missing, broken, or of another architecture.
+        """
+        tensors, state = self.load(BEST)
+        load_into(model, weights_of(tensors), self.folder / BEST, optional)
+        return state
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows of metrics.jsonl; a last line cut short by a kill is left out."""
+        path = self.folder / "metrics.jsonl"
+        rows = []
+        for line in path.read_text().splitlines() if path.exists() else []:
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return rows
+
+    def rewind(self, step: int) -> None:
+        """Drop the rows of metrics.jsonl after a step, which will be made again."""
+        rows = [row for row in self.rows() if row["step"] <= step]
+        content = "".join(json.dumps(row) + "\n" for row in rows)
+        write_atomically(self.folder / "metrics.jsonl", content.encode())
+
+
+def weights_of(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The model's part of a checkpoint."""
+    return {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
+
+
+def load_into(model: nn.Module, weights: dict[str, Tensor], path: Path, optional: tuple[str, ...] = ()) -> None:
+    """Load weights, or say in what way they are those of another model."""
+    own = model.state_dict()
+    missing = sorted(key for key in own.keys() - weights.keys() if not key.startswith(optional))
+    unexpected = sorted(key for key in weights.keys() - own.keys() if not key.startswith(optional))
+    differ = [
+        f"{key} is {tuple(weights[key].shape)} and should be {tuple(own[key].shape)}"
+        for key in sorted(own.keys() & weights.keys())
+        if own[key].shape != weights[key].shape
+    ]
+    problems = [
+        *([f"it lacks {', '.join(missing)}"] if missing else []),
+        *([f"it has also {', '.join(unexpected)}"] if unexpected else []),
+        *differ,
+    ]
+    if problems:
+        raise RunError(f"{path} is a checkpoint of another architecture: {'; '.join(problems)}")
+    model.load_state_dict({key: value for key, value in weights.items() if key in own}, strict=False)
+
+
+def _describe() -> dict[str, Any]:
+    """How this run came about."""
+    return {
+        "command": sys.argv,
+        "started": time.strftime("%Y-%m-%d %H:%M:%S"),
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
+    }
+
+
+def _commit() -> str | None:
+    """The commit of the code, with a plus if there are changes to it; None outside a repository."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changes = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + ("+" if changes.stdout.strip() else "")

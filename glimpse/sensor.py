@@ -1,0 +1,339 @@
+"""The glimpse sensor: images in, multi-scale patches at a location out.
+
+Recurrent Models of Visual Attention (arXiv:1406.6247), section 3.1, "Sensor". A glimpse is K concentric
+squares of side G, fG, f^2 G, ... pixels, each reduced to G x G by averaging, so that every patch has the same
+size and the outer ones see more and sharpness falls off with distance.
+
+A place is read in two ways:
+
+* `View.at(location)`: the patches at one location (the *hard* read);
+* `View.expect(attention)`: the exact expectation of those same patches when the location is Gaussian (the
+  *soft* read), differentiable in mean and std. As std goes to 0 it becomes the hard read.
+
+Coordinates, for the whole package. A location is (x, y); -1 is the left or top *edge* of the image and +1 the
+right or bottom edge, as in `grid_sample(align_corners=False)`. `to_pixels` is the only conversion. Locations may
+lie off the image: everything outside it is background.
+
+Shapes: B batch, C channels, H x W image, K scales, G patch side, S side of the largest square.
+"""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glimpse.places import Gaussian
+
+Plan = Literal["auto", "table", "crop"]
+
+# Relative cost of the two hard plans (ns per element on a 2-core CPU, `python benchmarks/sensor.py --fit`).
+TABLE_BUILD, TABLE_BUILD_DOUBLE, TABLE_READ, CROP_READ = 1.2, 2.5, 2.2, 0.45
+FLOAT32_INTEGERS = 2**24  # float32 holds every integer up to here exactly
+
+
+def to_pixels(location: Tensor, height: int, width: int) -> Tensor:
+    """Convert locations (..., 2) in [-1, 1] to pixel coordinates (x, y), where pixel j covers [j, j + 1)."""
+    return (location + 1) * location.new_tensor([width / 2, height / 2])
+
+
+class Sensor:
+    """The geometry of a glimpse: K concentric squares, each averaged down to G x G."""
+
+    def __init__(
+        self,
+        *,
+        patch_size: int,
+        num_scales: int = 1,
+        scale_factor: int = 2,
+        background: float = 0.0,
+        plan: Plan = "auto",
+    ):
+        """Create a sensor.
+
+        Args:
+            patch_size: Side G of the smallest square, in pixels, and of every patch; odd or even.
+            num_scales: Number K of squares.
+            scale_factor: Each square is this many times as wide as the one before it.
+            background: What is seen outside the image, in the units of float images (uint8 images: 255 is 1.0).
+            plan: How hard reads are computed. Both plans give the same patches: "table" builds a summed-area table
+                once per image, "crop" gathers the largest square at each read; "auto" takes the cheaper.
+        """
+        for name, value, least in (
+            ("patch_size", patch_size, 1),
+            ("num_scales", num_scales, 1),
+            ("scale_factor", scale_factor, 2 if num_scales > 1 else 1),
+        ):
+            if value < least:
+                raise ValueError(f"{name} must be at least {least} (num_scales={num_scales}), got {value}")
+        if plan not in ("auto", "table", "crop"):
+            raise ValueError(f"plan must be 'auto', 'table' or 'crop', got {plan!r}")
+        self.patch_size = patch_size
+        self.num_scales = num_scales
+        self.scale_factor = scale_factor
+        self.background = background
+        self.plan = plan
+        self.cell_widths = tuple(scale_factor**k for k in range(num_scales))  # pixels per cell of scale k
+        self.sides = tuple(patch_size * width for width in self.cell_widths)  # pixels per square of scale k
+
+    def view(self, images: Tensor, num_reads: int = 1) -> "View":
+        """Prepare a batch of images for reading.
+
+        Args:
+            images: (B, C, H, W), floating point, or uint8, which reads as its 255th part.
+            num_reads: How many hard reads are expected; decides whether a table pays.
+        """
+        if images.dim() != 4:
+            raise ValueError(f"images must have shape (B, C, H, W), got {tuple(images.shape)}")
+        if not (images.is_floating_point() or images.dtype == torch.uint8):
+            raise ValueError(f"images must be floating point or uint8, got {images.dtype}")
+        return (TableView if self._table_pays(images, num_reads) else CropView)(self, images)
+
+    def anchor(self, location: Tensor, height: int, width: int) -> Tensor:
+        """Return the pixel coordinate whose floor a, the anchor, is where the squares begin: at a - side // 2.
+
+        The half pixel centres squares of an even side on the location; those of an odd side are centred without it.
+        """
+        return to_pixels(location, height, width) + (0.0 if self.patch_size % 2 else 0.5)
+
+    def boxes(self, location: Tensor, height: int, width: int) -> Tensor:
+        """Return the squares that a hard read at `location` (..., 2) averages: (..., K, 4) as x0, y0, x1, y1 pixels."""
+        corner = self.anchor(location, height, width).floor().unsqueeze(-2)  # (..., 1, 2)
+        sides = location.new_tensor(self.sides).unsqueeze(-1)  # (K, 1)
+        start = corner - (sides / 2).floor()
+        return torch.cat([start, start + sides], -1)
+
+    def _table_pays(self, images: Tensor, num_reads: int) -> bool:
+        if self.plan != "auto":
+            return self.plan == "table"
+        if images.requires_grad:  # the windows of the crop plan have no affordable backward pass
+            return True
+        dtype = table_dtype(images)
+        if dtype == torch.float64 and images.device.type == "mps":  # no double precision there
+            return False
+        height, width = images.shape[2:]
+        build = height * width * (TABLE_BUILD if dtype == torch.float32 else TABLE_BUILD_DOUBLE)
+        per_read = self.num_scales * (self.patch_size + 1) ** 2 * TABLE_READ
+        return build + num_reads * per_read < num_reads * self.sides[-1] ** 2 * CROP_READ
+
+
+class View:
+    """A batch of images made ready for reading; subclasses say how `at` is computed."""
+
+    def __init__(self, sensor: Sensor, images: Tensor):
+        self.sensor = sensor
+        self.images = images
+        self._floats: Tensor | None = None
+
+    def at(self, location: Tensor) -> Tensor:
+        """Hard read: the patches at `location` (B, 2). Returns (B, K*C, G, G), the finest scale first."""
+        batch, _, height, width = self.images.shape
+        if location.shape != (batch, 2):
+            raise ValueError(f"location must have shape ({batch}, 2), got {tuple(location.shape)}")
+        if location.dtype == torch.float16 or location.dtype == torch.bfloat16:
+            location = location.float()  # half precision cannot name every pixel
+        side = self.sensor.sides[-1]
+        anchor = self.sensor.anchor(location.detach(), height, width).floor()
+        # From further away than this only background is seen; the clamp keeps the indices small.
+        limit = anchor.new_tensor([width + side, height + side])
+        anchor = anchor.clamp(min=anchor.new_tensor(-float(side)), max=limit).long()
+        return self._patches(anchor[:, 0], anchor[:, 1])
+
+    def expect(self, attention: Gaussian) -> Tensor:
+        """Soft read: the expectation of `at(location)` for a Gaussian location, in closed form.
+
+        The crop at anchor a takes pixel j into the cell that starts e pixels from a and is w wide exactly if
+        a is one of j - e - w + 1 ... j - e. So cell and pixel meet with probability
+        Phi((j + 1 - e - m) / s) - Phi((j + 1 - e - w - m) / s), separably in x and y.
+
+        Args:
+            attention: Where to look; a std of 0 gives the hard read.
+
+        Returns:
+            (B, K*C, G, G).
+        """
+        mean, std = attention
+        batch, _, height, width = self.images.shape
+        if mean.shape != (batch, 2) or std.shape != (batch, 2):
+            raise ValueError(
+                f"mean and std must have shape ({batch}, 2), got {tuple(mean.shape)} and {tuple(std.shape)}"
+            )
+        sensor, images = self.sensor, self._float_images()
+        centre = sensor.anchor(mean, height, width)
+        spread = std * std.new_tensor([width / 2, height / 2])
+        rows = _expected_cells(sensor, centre[:, 1], spread[:, 1], height)  # K x (B, G, H)
+        columns = _expected_cells(sensor, centre[:, 0], spread[:, 0], width)  # K x (B, G, W)
+        strips = torch.cat(rows, 1).unsqueeze(1) @ images  # (B, C, K*G, W)
+        patches = [
+            strip @ column.transpose(1, 2).unsqueeze(1)  # (B, C, G, W) @ (B, 1, W, G)
+            for strip, column in zip(strips.split(sensor.patch_size, 2), columns, strict=True)
+        ]
+        return torch.cat(patches, 1) + sensor.background
+
+    def _patches(self, column: Tensor, row: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _float_images(self) -> Tensor:
+        """The images as floats relative to the background: zero is what lies outside."""
+        if self._floats is None:
+            self._floats = _to_float(self.images) - self.sensor.background
+        return self._floats
+
+
+class TableView(View):
+    """Hard reads from a summed-area table: a cell is the difference of the four table entries at its corners.
+
+    Neighbouring cells share corners, so a patch takes (G + 1)^2 look-ups at any scale.
+    """
+
+    def __init__(self, sensor: Sensor, images: Tensor):
+        super().__init__(sensor, images)
+        batch, channels, height, width = images.shape
+        table = images.new_zeros(batch, channels, height + 1, width + 1, dtype=table_dtype(images))
+        if images.dtype == torch.uint8:  # kept as integers, which add up without rounding
+            table[:, :, 1:, 1:] = images
+            self._unit = 1 / 255
+        else:
+            table[:, :, 1:, 1:] = images - sensor.background
+            self._unit = 1.0
+        self._table = table.cumsum(2).cumsum(3)
+        device = images.device
+        side = torch.tensor(sensor.sides, device=device).view(-1, 1)
+        cell = torch.tensor(sensor.cell_widths, device=device).view(-1, 1)
+        steps = torch.arange(sensor.patch_size + 1, device=device)
+        self._edges = steps * cell - side // 2  # (K, G + 1), from the anchor
+        self._area = (cell * cell).view(1, -1, 1, 1, 1)
+        planes = torch.arange(batch * channels, device=device) * ((height + 1) * (width + 1))
+        self._planes = planes.view(batch, 1, channels, 1, 1)
+
+    def _patches(self, column: Tensor, row: Tensor) -> Tensor:
+        batch, _, height, width = self.images.shape
+        scales, corners = self._edges.shape
+        # Outside the image the sums stay what they are at its edge: clamping is all the padding needed.
+        rows = (row.view(-1, 1, 1) + self._edges).clamp(0, height).view(batch, scales, 1, corners, 1)
+        columns = (column.view(-1, 1, 1) + self._edges).clamp(0, width).view(batch, scales, 1, 1, corners)
+        index = (rows * (width + 1) + self._planes) + columns  # (B, K, C, G+1, G+1)
+        sums = self._table.view(-1).index_select(0, index.view(-1)).view(index.shape)
+        sums = sums[..., 1:, :] - sums[..., :-1, :]
+        sums = sums[..., 1:] - sums[..., :-1]
+        background = self.sensor.background
+        if self.images.dtype == torch.uint8 and background:
+            covered = (rows[..., 1:, :] - rows[..., :-1, :]) * (columns[..., 1:] - columns[..., :-1])
+            sums = sums - (255 * background) * covered
+        patches = (sums * (self._unit / self._area)).to(_float_dtype(self.images))
+        if background:
+            patches = patches + background
+        return patches.flatten(1, 2)
+
+
+class CropView(View):
+    """Hard reads by gathering the largest square and pooling every scale from it; no cost but that of reading."""
+
+    def __init__(self, sensor: Sensor, images: Tensor):
+        super().__init__(sensor, images)
+        self._flat = images.reshape(-1)
+        self._short = max(0, sensor.sides[-1] - self._flat.numel())
+        if self._short:  # a batch of fewer pixels than one line of the square
+            self._flat = F.pad(self._flat, (0, self._short))
+        batch, channels, height, width = images.shape
+        planes = torch.arange(batch * channels, device=images.device) * (height * width)
+        self._planes = planes.view(batch, channels, 1)
+        self._steps = torch.arange(sensor.sides[-1], device=images.device) - sensor.sides[-1] // 2
+
+    def _patches(self, column: Tensor, row: Tensor) -> Tensor:
+        sensor = self.sensor
+        batch, channels, height, width = self.images.shape
+        side = sensor.sides[-1]
+        rows = row.unsqueeze(1) + self._steps  # (B, S)
+        columns = column.unsqueeze(1) + self._steps
+        first = (rows.clamp(0, height - 1) * width + columns[:, :1]).unsqueeze(1) + self._planes  # (B, C, S)
+        square = _windows(self._flat, first.view(-1), side).view(batch, channels, side, side)
+        unit = 1.0 if square.is_floating_point() else 1 / 255
+        square = square.to(_float_dtype(square))
+        background = sensor.background
+        if background:
+            square = square - background / unit
+        # A line that is off the image has read some other line; a window over the edge the neighbouring lines.
+        square *= ((rows >= 0) & (rows < height)).to(square.dtype).view(batch, 1, side, 1)
+        in_columns = ((columns >= 0) & (columns < width)).to(square.dtype).view(batch, 1, 1, side) * unit
+        patches = []
+        for scale, (cell, size) in enumerate(zip(sensor.cell_widths, sensor.sides, strict=True)):
+            start = side // 2 - size // 2
+            inner = slice(start, start + size)
+            patch = square[:, :, inner, inner]
+            for _ in range(scale):
+                patch = _pair_sum(patch, sensor.scale_factor, 2)
+            patch = patch * (in_columns[..., inner] / cell**2)
+            for _ in range(scale):
+                patch = _pair_sum(patch, sensor.scale_factor, 3)
+            patches.append(patch)
+        glimpse = torch.cat(patches, 1)
+        return glimpse + background if background else glimpse
+
+
+def table_dtype(images: Tensor) -> torch.dtype:
+    """The cheapest type in which the summed-area table of these images loses nothing to cancellation."""
+    height, width = images.shape[2:]
+    exact = images.dtype == torch.uint8 and 255 * height * width < FLOAT32_INTEGERS
+    return torch.float32 if exact else torch.float64
+
+
+def _expected_cells(sensor: Sensor, centre: Tensor, spread: Tensor, length: int) -> list[Tensor]:
+    """The probability that each cell covers each pixel of one axis, divided by the cell's width.
+
+    Args:
+        sensor: The geometry.
+        centre: (B,), the mean of the anchor's coordinate, in pixels.
+        spread: (B,), its std.
+        length: The number of pixels of the axis.
+
+    Returns:
+        For each scale, (B, G, length).
+    """
+    side = sensor.sides[-1]
+    # All scales need the normal distribution function at integers only, and the same ones.
+    first = 1 - (side - side // 2)
+    points = torch.arange(first, first + length + side, device=centre.device, dtype=centre.dtype)
+    tiny = torch.finfo(centre.dtype).tiny ** 0.5
+    scaled = (points - centre.unsqueeze(1)) / spread.clamp(min=tiny).unsqueeze(1)
+    cdf = 0.5 * torch.erf(scaled * math.sqrt(0.5))  # minus one half, which the differences cancel
+    cells = []
+    for width, size in zip(sensor.cell_widths, sensor.sides, strict=True):
+        start = (side - side // 2) - (size - size // 2)
+        part = cdf[:, start : start + length + size]
+        cover = (part[:, width:] - part[:, :-width]) / width  # (B, length + (G - 1) width)
+        # Pixel j meets cell i at cover[j + (G - 1 - i) width]: windows of the same line, the last cell first.
+        cells.append(cover.unfold(1, length, width).flip(1))
+    return cells
+
+
+def _windows(flat: Tensor, first: Tensor, size: int) -> Tensor:
+    """Read flat[i : i + size] for every i of `first` (N,); what lies before or after the data is arbitrary."""
+    last = flat.numel() - size
+    inside = first.clamp(0, last)
+    windows = flat.as_strided((last + 1, size), (1, 1)).index_select(0, inside)
+    over = (first != inside).nonzero().squeeze(1)  # a few lines of the first and the last image
+    if over.numel():
+        index = first[over].unsqueeze(1) + torch.arange(size, device=flat.device)
+        windows[over] = flat[index.clamp(0, flat.numel() - 1)]
+    return windows
+
+
+def _pair_sum(x: Tensor, factor: int, dim: int) -> Tensor:
+    """Add up every `factor` neighbours along `dim` (strided slices: far faster than a reduction over a short axis)."""
+    size = x.shape[dim]
+    index = [slice(None)] * x.dim()
+    parts = []
+    for offset in range(factor):
+        index[dim] = slice(offset, size, factor)
+        parts.append(x[tuple(index)])
+    return sum(parts[1:], parts[0])
+
+
+def _float_dtype(images: Tensor) -> torch.dtype:
+    return images.dtype if images.is_floating_point() else torch.float32
+
+
+def _to_float(images: Tensor) -> Tensor:
+    return images if images.is_floating_point() else images.float() / 255

@@ -1,0 +1,6 @@
+"""What all tests share."""
+
+import os
+
+# One thread each: the tests run side by side, and bit-for-bit comparisons need a fixed number.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
