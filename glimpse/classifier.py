@@ -84,6 +84,7 @@ class GridGlimpses(nn.Module):
         self.sensor = sensor
         self.network = network
         self.attention = attention
+        self.grid = grid
         rows, columns = ((torch.arange(n) + 0.5) * 2 / n - 1 for n in grid)
         self.register_buffer(
             "cells", torch.stack(torch.meshgrid(columns, rows, indexing="xy"), -1).view(-1, 2), persistent=False

@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
+from glimpse.config import TrainConfig
 from glimpse.places import Noise
 from glimpse.processes import Processes
 from glimpse.runs import BEST, LAST, Run, RunError, load_into, weights_of
@@ -73,7 +74,7 @@ class Engine:
         self.run = run
         self.processes = processes
         self.settings = run.config.train
-        self.optimizer = _optimizer(task.model, self.settings)
+        self.optimizer = make_optimizer(task.model, self.settings)
         self.epoch = 0  # whole epochs done
         self.seconds = 0.0  # spent in them
         self.best: dict[str, Any] | None = None
@@ -202,8 +203,9 @@ class Engine:
         values = ", ".join(f"{name} {float(value):g}" for name, (_, value) in terms.items())
         raise NonFiniteError(
             f"the training left the numbers in epoch {self.epoch + 1}, step {index + 1} of "
-            f"{self.task.steps_per_epoch}: {values}, norm of the gradient {float(norm):g}. The weights after epoch {self.epoch} are kept in "
-            f"{self.run.folder / LAST}; a lower train.lr, train.clip or loss.reinforce may help."
+            f"{self.task.steps_per_epoch}: {values}, norm of the gradient {float(norm):g}. The weights after epoch "
+            f"{self.epoch} are kept in {self.run.folder / LAST}. "
+            "A lower train.lr, train.clip or loss.reinforce may help."
         )
 
     def _finish_epoch(self, losses: dict[str, float], scores: dict[str, Any], writer: SummaryWriter | None) -> None:
@@ -242,7 +244,8 @@ def _model_tensors(model: nn.Module) -> dict[str, Tensor]:
     return {f"model.{name}": value for name, value in model.state_dict().items()}
 
 
-def _optimizer(model: nn.Module, settings: Any) -> torch.optim.Optimizer:
+def make_optimizer(model: nn.Module, settings: TrainConfig) -> torch.optim.Optimizer:
+    """Make the optimizer of the config."""
     options = {"lr": settings.lr, "weight_decay": settings.weight_decay}
     if settings.optimizer == "sgd":
         return torch.optim.SGD(model.parameters(), momentum=settings.momentum, **options)

@@ -18,6 +18,7 @@ Shapes: B batch, C channels, H x W image, K scales, G patch side, S side of the 
 """
 
 import math
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -29,7 +30,8 @@ from glimpse.places import Gaussian
 Plan = Literal["auto", "table", "crop"]
 
 # Relative cost of the two hard plans (ns per element on a 2-core CPU, `python benchmarks/sensor.py --fit`).
-TABLE_BUILD, TABLE_BUILD_DOUBLE, TABLE_READ, CROP_READ = 1.2, 2.5, 2.2, 0.45
+TABLE_BUILD, TABLE_BUILD_DOUBLE, TABLE_READ, CROP_READ = 1.2, 2.5, 2.2, 0.3
+PAD, MEND = 0.03, 0.25  # the same per byte of a padded image, and per pixel of a square
 FLOAT32_INTEGERS = 2**24  # float32 holds every integer up to here exactly
 
 
@@ -88,7 +90,9 @@ class Sensor:
             raise ValueError(f"images must have shape (B, C, H, W), got {tuple(images.shape)}")
         if not (images.is_floating_point() or images.dtype == torch.uint8):
             raise ValueError(f"images must be floating point or uint8, got {images.dtype}")
-        return (TableView if self._table_pays(images, num_reads) else CropView)(self, images)
+        if self._table_pays(images, num_reads):
+            return TableView(self, images)
+        return CropView(self, images, margin=self._margin_pays(images, num_reads))
 
     def anchor(self, location: Tensor, height: int, width: int) -> Tensor:
         """Return the pixel coordinate whose floor a, the anchor, is where the squares begin: at a - side // 2.
@@ -117,6 +121,11 @@ class Sensor:
         per_read = self.num_scales * (self.patch_size + 1) ** 2 * TABLE_READ
         return build + num_reads * per_read < num_reads * self.sides[-1] ** 2 * CROP_READ
 
+    def _margin_pays(self, images: Tensor, num_reads: int) -> bool:
+        side = self.sides[-1]
+        padded = (images.shape[2] + 2 * side) * (images.shape[3] + 2 * side) * images.element_size()
+        return padded * PAD < num_reads * side**2 * MEND
+
 
 class View:
     """A batch of images made ready for reading; subclasses say how `at` is computed."""
@@ -124,21 +133,34 @@ class View:
     def __init__(self, sensor: Sensor, images: Tensor):
         self.sensor = sensor
         self.images = images
-        self._floats: Tensor | None = None
+        device = images.device
+        sides = torch.tensor(sensor.sides, device=device).view(-1, 1)
+        cells = torch.tensor(sensor.cell_widths, device=device).view(-1, 1)
+        # Where the cells of each scale begin, and the last one ends, from the anchor: (K, G + 1).
+        self._edges = torch.arange(sensor.patch_size + 1, device=device) * cells - sides // 2
+        unit = 1 / 255 if images.dtype == torch.uint8 else 1.0
+        scale = torch.tensor(
+            [unit / width**2 for width in sensor.cell_widths], dtype=_float_dtype(images), device=device
+        )
+        self._scale = scale.view(-1, 1, 1, 1)  # from the sum over a cell to its mean
 
     def at(self, location: Tensor) -> Tensor:
         """Hard read: the patches at `location` (B, 2). Returns (B, K*C, G, G), the finest scale first."""
         batch, _, height, width = self.images.shape
         if location.shape != (batch, 2):
             raise ValueError(f"location must have shape ({batch}, 2), got {tuple(location.shape)}")
-        if location.dtype == torch.float16 or location.dtype == torch.bfloat16:
+        if location.dtype in (torch.float16, torch.bfloat16):
             location = location.float()  # half precision cannot name every pixel
         side = self.sensor.sides[-1]
         anchor = self.sensor.anchor(location.detach(), height, width).floor()
-        # From further away than this only background is seen; the clamp keeps the indices small.
-        limit = anchor.new_tensor([width + side, height + side])
-        anchor = anchor.clamp(min=anchor.new_tensor(-float(side)), max=limit).long()
-        return self._patches(anchor[:, 0], anchor[:, 1])
+        # At these bounds the largest square has just left the image: further off there is nothing else to see.
+        furthest = anchor.new_tensor([[side // 2 - side, side // 2 - side], [width + side // 2, height + side // 2]])
+        column, row = anchor.clamp(furthest[0], furthest[1]).long().unbind(1)
+        patches = self._sums(column, row) * self._scale  # (B, K, C, G, G)
+        if self.sensor.background:
+            seen = self._inside(row, height).unsqueeze(-1) * self._inside(column, width).unsqueeze(-2)
+            patches = patches + self.sensor.background * (1 - seen.unsqueeze(2))
+        return patches.flatten(1, 2)
 
     def expect(self, attention: Gaussian) -> Tensor:
         """Soft read: the expectation of `at(location)` for a Gaussian location, in closed form.
@@ -159,26 +181,34 @@ class View:
             raise ValueError(
                 f"mean and std must have shape ({batch}, 2), got {tuple(mean.shape)} and {tuple(std.shape)}"
             )
-        sensor, images = self.sensor, self._float_images()
+        sensor = self.sensor
         centre = sensor.anchor(mean, height, width)
         spread = std * std.new_tensor([width / 2, height / 2])
         rows = _expected_cells(sensor, centre[:, 1], spread[:, 1], height)  # K x (B, G, H)
         columns = _expected_cells(sensor, centre[:, 0], spread[:, 0], width)  # K x (B, G, W)
-        strips = torch.cat(rows, 1).unsqueeze(1) @ images  # (B, C, K*G, W)
-        patches = [
-            strip @ column.transpose(1, 2).unsqueeze(1)  # (B, C, G, W) @ (B, 1, W, G)
-            for strip, column in zip(strips.split(sensor.patch_size, 2), columns, strict=True)
-        ]
-        return torch.cat(patches, 1) + sensor.background
+        strips = torch.cat(rows, 1).unsqueeze(1) @ self._float_images  # (B, C, K*G, W)
+        patches = []
+        for strip, row, column in zip(strips.split(sensor.patch_size, 2), rows, columns, strict=True):
+            patch = strip @ column.transpose(1, 2).unsqueeze(1)  # (B, C, G, W) @ (B, 1, W, G)
+            if sensor.background:
+                seen = row.sum(2).unsqueeze(2) * column.sum(2).unsqueeze(1)  # (B, G, G)
+                patch = patch + sensor.background * (1 - seen.unsqueeze(1))
+            patches.append(patch)
+        return torch.cat(patches, 1)
 
-    def _patches(self, column: Tensor, row: Tensor) -> Tensor:
+    @cached_property
+    def _float_images(self) -> Tensor:
+        return self.images if self.images.is_floating_point() else self.images.float() / 255
+
+    def _sums(self, column: Tensor, row: Tensor) -> Tensor:
+        """Sums (B, K, C, G, G) over the cells of squares anchored at the pixels (B,); nothing is outside the image."""
         raise NotImplementedError
 
-    def _float_images(self) -> Tensor:
-        """The images as floats relative to the background: zero is what lies outside."""
-        if self._floats is None:
-            self._floats = _to_float(self.images) - self.sensor.background
-        return self._floats
+    def _inside(self, anchor: Tensor, length: int) -> Tensor:
+        """The part of each cell (B, K, G) of one axis that lies on the image."""
+        edges = (anchor.view(-1, 1, 1) + self._edges).clamp(0, length)
+        pixels = (edges[..., 1:] - edges[..., :-1]).to(self._scale.dtype)
+        return pixels / pixels.new_tensor(self.sensor.cell_widths).unsqueeze(1)
 
 
 class TableView(View):
@@ -191,23 +221,12 @@ class TableView(View):
         super().__init__(sensor, images)
         batch, channels, height, width = images.shape
         table = images.new_zeros(batch, channels, height + 1, width + 1, dtype=table_dtype(images))
-        if images.dtype == torch.uint8:  # kept as integers, which add up without rounding
-            table[:, :, 1:, 1:] = images
-            self._unit = 1 / 255
-        else:
-            table[:, :, 1:, 1:] = images - sensor.background
-            self._unit = 1.0
+        table[:, :, 1:, 1:] = images
         self._table = table.cumsum(2).cumsum(3)
-        device = images.device
-        side = torch.tensor(sensor.sides, device=device).view(-1, 1)
-        cell = torch.tensor(sensor.cell_widths, device=device).view(-1, 1)
-        steps = torch.arange(sensor.patch_size + 1, device=device)
-        self._edges = steps * cell - side // 2  # (K, G + 1), from the anchor
-        self._area = (cell * cell).view(1, -1, 1, 1, 1)
-        planes = torch.arange(batch * channels, device=device) * ((height + 1) * (width + 1))
+        planes = torch.arange(batch * channels, device=images.device) * ((height + 1) * (width + 1))
         self._planes = planes.view(batch, 1, channels, 1, 1)
 
-    def _patches(self, column: Tensor, row: Tensor) -> Tensor:
+    def _sums(self, column: Tensor, row: Tensor) -> Tensor:
         batch, _, height, width = self.images.shape
         scales, corners = self._edges.shape
         # Outside the image the sums stay what they are at its edge: clamping is all the padding needed.
@@ -216,60 +235,53 @@ class TableView(View):
         index = (rows * (width + 1) + self._planes) + columns  # (B, K, C, G+1, G+1)
         sums = self._table.view(-1).index_select(0, index.view(-1)).view(index.shape)
         sums = sums[..., 1:, :] - sums[..., :-1, :]
-        sums = sums[..., 1:] - sums[..., :-1]
-        background = self.sensor.background
-        if self.images.dtype == torch.uint8 and background:
-            covered = (rows[..., 1:, :] - rows[..., :-1, :]) * (columns[..., 1:] - columns[..., :-1])
-            sums = sums - (255 * background) * covered
-        patches = (sums * (self._unit / self._area)).to(_float_dtype(self.images))
-        if background:
-            patches = patches + background
-        return patches.flatten(1, 2)
+        return (sums[..., 1:] - sums[..., :-1]).to(self._scale.dtype)
 
 
 class CropView(View):
-    """Hard reads by gathering the largest square and pooling every scale from it; no cost but that of reading."""
+    """Hard reads by copying the largest square, line by line, and pooling every scale from it.
 
-    def __init__(self, sensor: Sensor, images: Tensor):
+    Small images get a margin of background first, as wide as the square, so that no line can leave them. Large ones do
+    not, as that would cost more than the reads: the few squares that reach over the edge are mended.
+    """
+
+    def __init__(self, sensor: Sensor, images: Tensor, margin: bool = True):
         super().__init__(sensor, images)
-        self._flat = images.reshape(-1)
-        self._short = max(0, sensor.sides[-1] - self._flat.numel())
-        if self._short:  # a batch of fewer pixels than one line of the square
-            self._flat = F.pad(self._flat, (0, self._short))
         batch, channels, height, width = images.shape
-        planes = torch.arange(batch * channels, device=images.device) * (height * width)
+        self._margin = sensor.sides[-1] if margin else 0
+        lines = F.pad(images, [self._margin] * 4) if margin else images
+        self._width = lines.shape[3]
+        self._flat = lines.reshape(-1).contiguous()  # windows count on neighbours being neighbours
+        if self._flat.numel() < sensor.sides[-1]:  # a batch of fewer pixels than one line of the square
+            self._flat = F.pad(self._flat, (0, sensor.sides[-1]))
+        planes = torch.arange(batch * channels, device=images.device) * (lines.shape[2] * lines.shape[3])
         self._planes = planes.view(batch, channels, 1)
         self._steps = torch.arange(sensor.sides[-1], device=images.device) - sensor.sides[-1] // 2
+        self._sum_dtype = images.dtype
+        if images.dtype == torch.uint8:  # integers as small as can hold the sum over a cell: less to move
+            self._sum_dtype = torch.int16 if 255 * sensor.cell_widths[-1] ** 2 < 2**15 else torch.int32
 
-    def _patches(self, column: Tensor, row: Tensor) -> Tensor:
+    def _sums(self, column: Tensor, row: Tensor) -> Tensor:
         sensor = self.sensor
         batch, channels, height, width = self.images.shape
         side = sensor.sides[-1]
         rows = row.unsqueeze(1) + self._steps  # (B, S)
-        columns = column.unsqueeze(1) + self._steps
-        first = (rows.clamp(0, height - 1) * width + columns[:, :1]).unsqueeze(1) + self._planes  # (B, C, S)
-        square = _windows(self._flat, first.view(-1), side).view(batch, channels, side, side)
-        unit = 1.0 if square.is_floating_point() else 1 / 255
-        square = square.to(_float_dtype(square))
-        background = sensor.background
-        if background:
-            square = square - background / unit
-        # A line that is off the image has read some other line; a window over the edge the neighbouring lines.
-        square *= ((rows >= 0) & (rows < height)).to(square.dtype).view(batch, 1, side, 1)
-        in_columns = ((columns >= 0) & (columns < width)).to(square.dtype).view(batch, 1, 1, side) * unit
-        patches = []
-        for scale, (cell, size) in enumerate(zip(sensor.cell_widths, sensor.sides, strict=True)):
-            start = side // 2 - size // 2
-            inner = slice(start, start + size)
-            patch = square[:, :, inner, inner]
-            for _ in range(scale):
-                patch = _pair_sum(patch, sensor.scale_factor, 2)
-            patch = patch * (in_columns[..., inner] / cell**2)
-            for _ in range(scale):
-                patch = _pair_sum(patch, sensor.scale_factor, 3)
-            patches.append(patch)
-        glimpse = torch.cat(patches, 1)
-        return glimpse + background if background else glimpse
+        lines = rows + self._margin if self._margin else rows.clamp(0, height - 1)
+        start = (column + (self._margin - side // 2)).unsqueeze(1)
+        first = (lines * self._width + start).unsqueeze(1) + self._planes  # (B, C, S)
+        square = _windows(self._flat, first.view(-1), side, safe=bool(self._margin))
+        square = square.view(batch, channels, side, side).to(self._sum_dtype)
+        if not self._margin:
+            _mend(square, rows, column.unsqueeze(1) + self._steps, height, width)
+        sums = []
+        for scale, size in enumerate(sensor.sides):
+            inner = slice(side // 2 - size // 2, side // 2 - size // 2 + size)
+            part = square[:, :, inner, inner]
+            for dim in (2, 3):
+                for _ in range(scale):
+                    part = _sum_neighbours(part, sensor.scale_factor, dim)
+            sums.append(part)
+        return torch.stack(sums, 1)
 
 
 def table_dtype(images: Tensor) -> torch.dtype:
@@ -295,8 +307,10 @@ def _expected_cells(sensor: Sensor, centre: Tensor, spread: Tensor, length: int)
     # All scales need the normal distribution function at integers only, and the same ones.
     first = 1 - (side - side // 2)
     points = torch.arange(first, first + length + side, device=centre.device, dtype=centre.dtype)
-    tiny = torch.finfo(centre.dtype).tiny ** 0.5
-    scaled = (points - centre.unsqueeze(1)) / spread.clamp(min=tiny).unsqueeze(1)
+    centre, spread = centre.unsqueeze(1), spread.unsqueeze(1)
+    # Without any spread the anchor is the floor: a centre on an integer is not below it.
+    distance = torch.where((points == centre) & (spread == 0), -1.0, points - centre)
+    scaled = distance / spread.clamp(min=torch.finfo(spread.dtype).tiny ** 0.5)
     cdf = 0.5 * torch.erf(scaled * math.sqrt(0.5))  # minus one half, which the differences cancel
     cells = []
     for width, size in zip(sensor.cell_widths, sensor.sides, strict=True):
@@ -308,19 +322,34 @@ def _expected_cells(sensor: Sensor, centre: Tensor, spread: Tensor, length: int)
     return cells
 
 
-def _windows(flat: Tensor, first: Tensor, size: int) -> Tensor:
-    """Read flat[i : i + size] for every i of `first` (N,); what lies before or after the data is arbitrary."""
+def _windows(flat: Tensor, first: Tensor, size: int, safe: bool) -> Tensor:
+    """Read flat[i : i + size] for every i of `first` (N,).
+
+    Unless it is `safe` that all of them lie within the data, what would be read before and after it is arbitrary.
+    """
     last = flat.numel() - size
+    windows = flat.as_strided((last + 1, size), (1, 1))
+    if safe:
+        return windows.index_select(0, first)
     inside = first.clamp(0, last)
-    windows = flat.as_strided((last + 1, size), (1, 1)).index_select(0, inside)
+    lines = windows.index_select(0, inside)
     over = (first != inside).nonzero().squeeze(1)  # a few lines of the first and the last image
     if over.numel():
         index = first[over].unsqueeze(1) + torch.arange(size, device=flat.device)
-        windows[over] = flat[index.clamp(0, flat.numel() - 1)]
-    return windows
+        lines[over] = flat[index.clamp(0, flat.numel() - 1)]
+    return lines
 
 
-def _pair_sum(x: Tensor, factor: int, dim: int) -> Tensor:
+def _mend(square: Tensor, rows: Tensor, columns: Tensor, height: int, width: int) -> None:
+    """Blank, in place, what squares (B, C, S, S) have read off the image: other lines, and other images."""
+    inside_rows, inside_columns = (rows >= 0) & (rows < height), (columns >= 0) & (columns < width)  # (B, S)
+    over = (~(inside_rows.all(1) & inside_columns.all(1))).nonzero().squeeze(1)
+    if over.numel():
+        mask = inside_rows[over].unsqueeze(2) & inside_columns[over].unsqueeze(1)
+        square[over] = square[over].masked_fill_(~mask.unsqueeze(1), 0)
+
+
+def _sum_neighbours(x: Tensor, factor: int, dim: int) -> Tensor:
     """Add up every `factor` neighbours along `dim` (strided slices: far faster than a reduction over a short axis)."""
     size = x.shape[dim]
     index = [slice(None)] * x.dim()
@@ -333,7 +362,3 @@ def _pair_sum(x: Tensor, factor: int, dim: int) -> Tensor:
 
 def _float_dtype(images: Tensor) -> torch.dtype:
     return images.dtype if images.is_floating_point() else torch.float32
-
-
-def _to_float(images: Tensor) -> Tensor:
-    return images if images.is_floating_point() else images.float() / 255

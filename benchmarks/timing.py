@@ -1,0 +1,56 @@
+"""Timing side by side: alternatives are measured in turn, many times, in one run, and compared as ratios.
+
+The machine's speed may change from second to second; what is measured in the same seconds can still be compared.
+"""
+
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glimpse.sensor import Sensor, View
+
+
+def side_by_side(alternatives: dict[str, Callable[[], object]], seconds: float = 3.0) -> dict[str, float]:
+    """Run each alternative in turn until the time is up; returns the median seconds of each."""
+    for alternative in alternatives.values():
+        alternative()  # warm up
+    times: dict[str, list[float]] = {name: [] for name in alternatives}
+    stop = time.perf_counter() + seconds * len(alternatives)
+    while time.perf_counter() < stop or len(next(iter(times.values()))) < 5:
+        for name, alternative in alternatives.items():
+            start = time.perf_counter()
+            alternative()
+            times[name].append(time.perf_counter() - start)
+    return {name: float(torch.tensor(values).median()) for name, values in times.items()}
+
+
+class LoopView(View):
+    """Hard reads the way they are often written: pad, then crop image by image, scale by scale, then pool."""
+
+    def at(self, location: Tensor) -> Tensor:
+        """See `View.at`."""
+        sensor, images = self.sensor, self.images
+        if not images.is_floating_point():
+            images = images.float() / 255
+        height, width = images.shape[2:]
+        corners = sensor.anchor(location.detach(), height, width).floor().long()
+        patches = []
+        for cell, side in zip(sensor.cell_widths, sensor.sides, strict=True):
+            padded = F.pad(images, (side, side, side, side))
+            crops = []
+            for image, (x, y) in zip(padded, (corners - side // 2 + side).tolist(), strict=True):
+                x, y = min(max(x, 0), width + side), min(max(y, 0), height + side)
+                crops.append(image[:, y : y + side, x : x + side])
+            patches.append(F.avg_pool2d(torch.stack(crops), cell))
+        return torch.cat(patches, 1)
+
+
+class LoopSensor(Sensor):
+    """A sensor that reads by a loop over images."""
+
+    def view(self, images: Tensor, num_reads: int = 1) -> View:
+        """See `Sensor.view`."""
+        return LoopView(self, images)

@@ -1,0 +1,109 @@
+"""How fast a training step is, where its time goes, and what a crop loop in place of the sensor would cost.
+
+python benchmarks/train.py                     the default model, hard and soft
+python benchmarks/train.py --network.what fc   with any setting of the config
+"""
+
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import torch
+from torch import nn
+
+sys.path.insert(0, str(Path(__file__).parent))
+from timing import LoopSensor, side_by_side
+
+from glimpse.build import build_task
+from glimpse.classification import Classification
+from glimpse.config import parse
+from glimpse.engine import make_optimizer
+from glimpse.processes import processes
+from glimpse.sensor import View
+
+
+class Stepper:
+    """Makes training steps and keeps account of the time."""
+
+    def __init__(self, task: Classification, settings):
+        self.task, self.settings = task, settings
+        self.optimizer = make_optimizer(task.model, settings)
+        self.shares: dict[str, float] = defaultdict(float)
+        self.step = 0
+        self.batches = iter(())
+        self._watch(task.model.glimpses.sensor)
+
+    def __call__(self) -> None:
+        """Make one step."""
+        start = time.perf_counter()
+        batch = next(self.batches, None)
+        if batch is None:
+            self.batches = self.task.batches(0)
+            batch = next(self.batches)
+        start = self._book("data", start)
+        before = self.shares["sensor"]
+        terms = self.task.losses(self.task.model, batch, self.task.noise(0, self.step))
+        loss = sum(weight * value for weight, value in terms.values() if weight)
+        start = self._book("network", start)
+        self.shares["network"] -= self.shares["sensor"] - before
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        start = self._book("backward", start)
+        nn.utils.clip_grad_norm_(self.task.model.parameters(), self.settings.clip)
+        self.optimizer.step()
+        self._book("optimizer", start)
+        self.step += 1
+
+    def _book(self, name: str, start: float) -> float:
+        now = time.perf_counter()
+        self.shares[name] += now - start
+        return now
+
+    def _watch(self, sensor) -> None:
+        """Book the time of preparing and reading views as the sensor's."""
+
+        def timed(function):
+            def call(*args, **kwargs):
+                start = time.perf_counter()
+                result = function(*args, **kwargs)
+                self._book("sensor", start)
+                return result
+
+            return call
+
+        view = sensor.view
+
+        def watched(*args, **kwargs) -> View:
+            result = timed(view)(*args, **kwargs)
+            result.at, result.expect = timed(result.at), timed(result.expect)
+            return result
+
+        sensor.view = watched
+
+
+def main(settings: list[str]) -> None:
+    """Compare hard, soft and hard with a crop loop."""
+    steppers = {}
+    with processes() as here:
+        for name in ("hard", "soft", "hard, crop loop"):
+            config = parse([*settings, f"--read={name.split(',')[0]}"])
+            task = build_task(config, here)
+            if "loop" in name:
+                task.model.glimpses.sensor.__class__ = LoopSensor
+            task.model.train()
+            steppers[name] = Stepper(task, config.train)
+        times = side_by_side(steppers, seconds=10)
+    batch = config.train.batch_size
+    parts = ("data", "sensor", "network", "backward", "optimizer")
+    print(f"Training steps of {batch} images, {config.num_glimpses} glimpses, {torch.get_num_threads()} threads:\n")
+    print(f"{'':18}{'images/s':>10}{'speed':>8}" + "".join(f"{part:>11}" for part in parts))
+    for name, stepper in steppers.items():
+        total = sum(stepper.shares.values())
+        shares = "".join(f"{100 * stepper.shares[part] / total:10.1f}%" for part in parts)
+        print(f"{name:18}{batch / times[name]:10,.0f}{times['hard'] / times[name]:8.2f}{shares}")
+    print("\nnetwork: forward, without the sensor; backward: of everything, the soft sensor included")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
