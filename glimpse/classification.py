@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from glimpse import losses
 from glimpse.attention import Read
 from glimpse.classifier import PlaneGlimpses, RecurrentAttention, Rollout
-from glimpse.config import AttentionConfig, LossConfig, ScoreConfig
+from glimpse.config import AttentionConfig, ConfigError, LossConfig, ScoreConfig
 from glimpse.data import Batch, DataSet, Splits
 from glimpse.data.base import random_bits
 from glimpse.metrics import hits, wilson_interval
@@ -49,7 +49,7 @@ class Classification:
         images = len(data.train) if limit is None else min(limit, len(data.train))
         self.steps_per_epoch = images // batch_size
         if self.steps_per_epoch == 0:
-            raise ValueError(f"train.batch_size must be at most the {images} training images, got {batch_size}")
+            raise ConfigError(f"train.batch_size must be at most the {images} training images, got {batch_size}")
         # With a single glimpse nothing is chosen, and what would choose is idle.
         self.all_parameters_used = model.num_glimpses > 1 or model.first == "learned"
 
@@ -73,7 +73,8 @@ class Classification:
     def schedule(self, progress: float) -> None:
         """Shrink the std geometrically from `std` to `std_end`."""
         settings, glimpses = self.attention, self.model.glimpses
-        if settings.std_end is not None and isinstance(glimpses, PlaneGlimpses):
+        fixed = isinstance(glimpses, PlaneGlimpses) and glimpses.attention.std_head is None
+        if settings.std_end is not None and fixed:
             part = min(1.0, progress / settings.std_until)
             glimpses.attention.set_std(settings.std * (settings.std_end / settings.std) ** part)
 
@@ -84,6 +85,7 @@ class Classification:
         if settings.rollouts > 1 and self.model.how == "hard":
             images = images.repeat_interleave(settings.rollouts, 0)
             targets = targets.repeat_interleave(settings.rollouts, 0)
+        again = noise.fork()
         rollout: Rollout = model(images, noise=noise)
         terms = {
             "cross_entropy": (1.0, losses.cross_entropy(rollout.logits, targets, settings.classify)),
@@ -92,7 +94,7 @@ class Classification:
         if self.model.how == "soft" or rollout.log_probs.shape[1] == 0:
             return terms
         returns = self.returns(rollout, targets)
-        advantages = losses.advantages(returns, self.baselines(rollout, returns, images, targets))
+        advantages = losses.advantages(returns, self.baselines(rollout, returns, images, targets, again))
         if settings.normalise:
             advantages = losses.normalise(advantages, lambda x: self.processes.mean(x.mean(0)))
         terms["reinforce"] = (settings.reinforce, losses.reinforce(rollout.log_probs, advantages))
@@ -108,13 +110,18 @@ class Classification:
         rewards = losses.rewards(rollout.logits, targets, self.loss.reward)
         return losses.returns(rewards, rollout.log_probs.shape[1], self.loss.reward_when, self.loss.discount)
 
-    def baselines(self, rollout: Rollout, returns: Tensor, images: Tensor, targets: Tensor) -> Tensor | None:
-        """What each choice was expected to lead to (B, N), by the baseline of the config."""
+    def baselines(
+        self, rollout: Rollout, returns: Tensor, images: Tensor, targets: Tensor, noise: Noise
+    ) -> Tensor | None:
+        """What each choice was expected to lead to (B, N), by the baseline of the config.
+
+        `noise` begins as that of the rollout did, so that a greedy rollout has the same first glimpse.
+        """
         if self.loss.baseline == "leave_one_out":
             return losses.leave_one_out(returns, self.loss.rollouts)
         if self.loss.baseline == "self_critical":
             with torch.no_grad():
-                greedy = self.model(images, sample=False)
+                greedy = self.model(images, sample=False, noise=noise)
             return self.returns(greedy, targets)
         return rollout.baselines
 

@@ -115,7 +115,7 @@ class SensorConfig:
 class NetworkConfig:
     """network: from glimpses to answers."""
 
-    what: Literal["fc", "conv"] = "fc"
+    what: Literal["fc", "conv"] = "conv"
     """The "what" path: one fully connected layer as in the paper, or two convolutions before it."""
     what_dim: int = 128
     """Size of the "what" features."""
@@ -147,17 +147,17 @@ class AttentionConfig:
     """Any point of the plane, or the cells of a grid of glimpses."""
     first: Literal["centre", "random", "learned"] = "centre"
     """The first glimpse."""
-    std: float = 0.1
+    std: float = 0.2
     """plane: standard deviation of the location; the half side of the image is 1."""
-    std_end: float | None = None
+    std_end: float | None = 0.05
     """plane: shrink (or grow) the std to this while training, geometrically; null keeps it."""
     std_until: float = 0.8
     """plane: part of the training after which std_end is reached."""
     learn_std: bool = False
-    """plane: let the model choose the std, starting from `std`."""
+    """plane: let the model choose the std, starting from `std`; std_end then has no say."""
     squash: bool = True
     """plane: keep the mean location on the image by tanh."""
-    grid: tuple[int, int] = (7, 7)
+    grid: tuple[int, int] = (5, 5)
     """grid: number of rows and columns."""
     scorer: Literal["additive", "bilinear", "scaled_dot"] = "additive"
     """grid: how the relevance of a cell is computed."""
@@ -168,12 +168,6 @@ class AttentionConfig:
         _require_positive(self, "attention.", "std", "scorer_dim")
         _require(self.std_end is None or self.std_end > 0, "attention.std_end", "null or positive", self.std_end)
         _require(0 < self.std_until <= 1, "attention.std_until", "in (0, 1]", self.std_until)
-        _require(
-            not (self.learn_std and self.std_end is not None),
-            "attention.std_end",
-            "null when attention.learn_std is true",
-            self.std_end,
-        )
         _require(min(self.grid) >= 1, "attention.grid", "two numbers of at least 1", self.grid)
 
 
@@ -183,13 +177,13 @@ class LossConfig:
 
     classify: Literal["each", "last"] = "each"
     """Cross-entropy of the answer after each glimpse, or after the last as in the paper."""
-    reinforce: float = 0.03
+    reinforce: float = 0.1
     """Weight of the REINFORCE term."""
-    reward: Literal["accuracy", "log_likelihood"] = "accuracy"
+    reward: Literal["accuracy", "log_likelihood"] = "log_likelihood"
     """What an answer earns: 1 if right, or the log-likelihood of the right class."""
     reward_when: Literal["each", "last"] = "each"
     """Whether a choice is judged by every answer after it, or by the last as in the paper."""
-    discount: float = 1.0
+    discount: float = 0.0
     """each: weight of the next answer; 0 judges a choice by its own glimpse only."""
     baseline: Literal["none", "learned", "self_critical", "leave_one_out"] = "learned"
     """What the reward is compared with: nothing, a prediction, the greedy rollout, other rollouts of the same image."""

@@ -29,6 +29,12 @@ class Noise:
         self._rank = rank
         self._world_size = world_size
 
+    def fork(self) -> "Noise":
+        """A second stream that will give what this one is about to give."""
+        twin = Noise(0, rank=self._rank, world_size=self._world_size)
+        twin._generator.set_state(torch.get_rng_state() if self._generator is None else self._generator.get_state())
+        return twin
+
     def normal(self, like: Tensor) -> Tensor:
         """Standard normal numbers of the shape, type and device of `like` (B, ...)."""
         return self._draw(torch.randn, like)

@@ -53,14 +53,14 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ConfigError(f"train.device must be auto, cpu, cuda, mps or the like, got {name!r}") from error
+        raise ConfigError(f"the device must be auto, cpu, cuda, mps or the like, got {name!r}") from error
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", local_rank)
     try:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).split("\n")[0]
-        raise ConfigError(f"train.device {name!r} is not available on this machine: {reason}") from error
+        raise ConfigError(f"the device {name!r} is not available on this machine: {reason}") from error
     return device
 
 

@@ -120,8 +120,12 @@ class Run:
         write_atomically(self.folder / name, (json.dumps(content, indent=2) + "\n").encode())
 
     def read_json(self, name: str) -> Any:
-        """Read a JSON file."""
-        return json.loads((self.folder / name).read_text())
+        """Read a JSON file; raises RunError if it is missing or broken."""
+        path = self.folder / name
+        try:
+            return json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path} is broken: {error}") from error
 
     def save(self, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
         """Write a checkpoint of tensors and plain values.

@@ -113,7 +113,7 @@ def _draw_attention(
     location = rollout.locations[row, step]
     if how == "soft" and rollout.weights is not None:
         rows, columns = model.glimpses.grid
-        weights = rollout.weights[row, step].view(rows, columns)
+        weights = rollout.weights[row, step].view(rows, columns).numpy()
         axes.imshow(weights, cmap="viridis", alpha=0.55, extent=(0, width, height, 0), interpolation="nearest")
         return
     for box, colour in zip(model.glimpses.sensor.boxes(location, height, width), SCALE_COLOURS * 9, strict=False):
