@@ -51,7 +51,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     score.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
     score.add_argument("--rollouts", type=count, default=10, help="how many sampled rollouts to average (default: 10)")
     score.add_argument("--limit", type=count, help="score the first so many images only")
-    score.add_argument("--batch-size", type=count, default=500, help="images at a time (default: 500)")
+    score.add_argument("--batch-size", type=count, help="images at a time (default: score.batch_size of the run)")
     score.add_argument("--seed", type=int, default=0, help="decides what is sampled (default: 0)")
     score.add_argument("--json", action="store_true", help="print JSON instead of a table")
     score.set_defaults(command=run_score)
@@ -101,7 +101,7 @@ def run_score(options: argparse.Namespace) -> None:
                     how=how,
                     mode=mode,
                     rollouts=options.rollouts,
-                    batch_size=options.batch_size,
+                    batch_size=options.batch_size or run.config.score.batch_size,
                     limit=options.limit,
                     device=here.device,
                     seed=options.seed,

@@ -28,6 +28,12 @@ from glimpse.places import Categorical, Gaussian, Noise
 Read = Literal["hard", "soft"]
 
 
+def check_how(how: str) -> None:
+    """Refuse an unknown way to read."""
+    if how not in ("hard", "soft"):
+        raise ValueError(f"how must be 'hard' or 'soft', got {how!r}")
+
+
 class Reading(NamedTuple):
     """What one look gave."""
 
@@ -63,6 +69,7 @@ def read(
         sample: Whether a hard read samples its place, or takes the most likely one (greedy).
         noise: The chance to sample with.
     """
+    check_how(how)
     if how == "soft":
         return Reading(memory.expect(attention), attention.mode(), None, attention)
     place = attention.sample(noise or Noise()) if sample else attention.mode().detach()
@@ -74,8 +81,7 @@ class Attends(nn.Module):
 
     def __init__(self, how: Read):
         super().__init__()
-        if how not in ("hard", "soft"):
-            raise ValueError(f"how must be 'hard' or 'soft', got {how!r}")
+        check_how(how)
         self.how: Read = how
 
     def where(self, state: Tensor, memory: Memory) -> Gaussian | Categorical:
@@ -238,8 +244,14 @@ class Attention(Attends):
             raise ValueError(f"scorer must be one of {', '.join(SCORERS)}, got {scorer!r}")
         self.scorer = SCORERS[scorer](state_dim=state_dim, annotation_dim=annotation_dim, dim=dim)
 
-    def annotate(self, annotations: Tensor, mask: Tensor | None = None) -> Annotations:
-        """Prepare annotations (B, L, A) for any number of looks; mask (B, L) is true where there is one."""
+    def annotate(self, annotations: Tensor, mask: Tensor | None = None, *, detach_keys: bool = False) -> Annotations:
+        """Prepare annotations for any number of looks.
+
+        Args:
+            annotations: (B, L, A).
+            mask: (B, L), true where there is an annotation; all of them if not given.
+            detach_keys: Keep the gradient of where to look from what made the annotations; that of what is seen passes.
+        """
         if annotations.dim() != 3:
             raise ValueError(f"annotations must have shape (B, L, A), got {tuple(annotations.shape)}")
         if mask is not None:
@@ -249,7 +261,8 @@ class Attention(Attends):
                 )
             if not bool(mask.any(1).all()):
                 raise ValueError("mask leaves an example with no annotation to look at")
-        return Annotations(self.scorer.value(annotations), self.scorer.key(annotations), mask)
+        keys = self.scorer.key(annotations.detach() if detach_keys else annotations)
+        return Annotations(self.scorer.value(annotations), keys, mask)
 
     def where(self, state: Tensor, memory: Annotations) -> Categorical:
         """Return a distribution over the annotations, given the state (B, D)."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -173,7 +173,7 @@ def score(
         mode: "greedy": one rollout that looks at the most likely places. "sampled": one rollout that samples them.
             "averaged": class probabilities averaged over several sampled rollouts.
         rollouts: How many to average.
-        batch_size: Images at a time.
+        batch_size: Images at a time; decides, with the seed, what is sampled for which image.
         limit: Score the first so many images only.
         device: Where to compute.
         seed: Decides what is sampled.
@@ -182,6 +182,8 @@ def score(
         "images": how many; "error" and "interval": share of wrong answers after each glimpse, with its 95% interval;
         "hit": share of glimpses centred on a digit, if the data knows where the digits are.
     """
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}, got {mode!r}")
     repeats = rollouts if mode == "averaged" else 1
     training = model.training
     model.eval()

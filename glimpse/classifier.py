@@ -51,9 +51,9 @@ class PlaneGlimpses(nn.Module):
         self.network = network
         self.attention = attention
 
-    def open(self, images: Tensor, num_glimpses: int) -> View:
-        """Make images (B, C, H, W) ready to be looked at."""
-        return self.sensor.view(images, num_glimpses)
+    def open(self, images: Tensor, *, num_reads: int, detach: bool) -> View:
+        """Make images (B, C, H, W) ready for so many hard reads."""
+        return self.sensor.view(images, num_reads)
 
     def given(self, memory: View, first: First, noise: Noise) -> Gaussian:
         """Where a glimpse lies that nobody chose."""
@@ -90,14 +90,14 @@ class GridGlimpses(nn.Module):
             "cells", torch.stack(torch.meshgrid(columns, rows, indexing="xy"), -1).view(-1, 2), persistent=False
         )  # (L, 2)
 
-    def open(self, images: Tensor, num_glimpses: int) -> Annotations:
-        """Take and encode all L glimpses of images (B, C, H, W)."""
+    def open(self, images: Tensor, *, num_reads: int, detach: bool) -> Annotations:
+        """Take and encode all L glimpses of images (B, C, H, W); `detach` them from what decides where to look."""
         batch, places = len(images), len(self.cells)
         view = self.sensor.view(images, places)
         patches = torch.stack([view.at(cell.expand(batch, 2)) for cell in self.cells], 1)  # (B, L, K*C, G, G)
         locations = self.cells.expand(batch, places, 2)
         encoded = self.network(patches.flatten(0, 1), locations.reshape(-1, 2))
-        return self.attention.annotate(encoded.view(batch, places, -1))
+        return self.attention.annotate(encoded.view(batch, places, -1), detach_keys=detach)
 
     def given(self, memory: Annotations, first: First, noise: Noise) -> Categorical:
         """Where a glimpse lies that nobody chose."""
@@ -106,7 +106,7 @@ class GridGlimpses(nn.Module):
             place = (noise.uniform(memory.values[:, 0, 0]) * places).long().clamp(max=places - 1)
         else:
             place = self.cells.square().sum(1).argmin().expand(batch)  # the cell next to the centre
-        return Categorical.certain(place, places)
+        return Categorical.certain(place, places, memory.values.dtype)
 
     def look(self, reading: Reading) -> Look:
         """Pass on what was read: it is encoded already."""
@@ -185,7 +185,8 @@ class RecurrentAttention(nn.Module):
         """
         how = how or self.how
         noise = noise or Noise()
-        memory = self.glimpses.open(images, self.num_glimpses)
+        detach = how == "hard" and not self.reward_reaches_core
+        memory = self.glimpses.open(images, num_reads=self.num_glimpses if how == "hard" else 0, detach=detach)
         state = self.core.initial(len(images))
         logits, looks, choices, baselines = [], [], [], []
         for t in range(self.num_glimpses):
@@ -193,7 +194,8 @@ class RecurrentAttention(nn.Module):
                 given = self.glimpses.given(memory, self.first, noise)
                 reading = read(given, memory, how, sample=False)
             else:
-                reading = self.choose(state[0], memory, how=how, sample=sample, noise=noise)
+                output = state[0].detach() if detach else state[0]
+                reading = self.glimpses.attention(output, memory, how=how, sample=sample, noise=noise)
                 choices.append(reading)
                 if self.baseline is not None:
                     # Cut off: the baseline must judge the state, not shape it.
@@ -213,12 +215,6 @@ class RecurrentAttention(nn.Module):
             baselines=None if self.baseline is None else _stack(baselines, none),
             weights=torch.stack([look.reading.attention.weights for look in looks], 1) if on_grid else None,
         )
-
-    def choose(self, output: Tensor, memory: View | Annotations, *, how: Read, sample: bool, noise: Noise) -> Reading:
-        """Decide by the core's output (B, D) where to look, and look there."""
-        if how == "hard" and not self.reward_reaches_core:
-            output = output.detach()
-        return self.glimpses.attention(output, memory, how=how, sample=sample, noise=noise)
 
 
 def _stack(columns: list[Tensor], empty: Tensor) -> Tensor:

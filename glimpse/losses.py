@@ -7,7 +7,7 @@ Shapes: B batch, T glimpses, N choices (the last N of the T glimpses were chosen
 """
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -43,12 +43,14 @@ def correct(logits: Tensor, targets: Tensor) -> Tensor:
 
 def cross_entropy(logits: Tensor, targets: Tensor, when: RewardWhen = "each") -> Tensor:
     """Mean cross-entropy of the answers after each glimpse, or after the last."""
+    _check("when", when, RewardWhen)
     each = -log_likelihood(logits, targets)
     return each.mean() if when == "each" else each[:, -1].mean()
 
 
 def rewards(logits: Tensor, targets: Tensor, kind: RewardKind = "accuracy") -> Tensor:
     """What each answer earns, (B, T): 1 if right ("accuracy", the paper's), or its log-likelihood. No gradient."""
+    _check("kind", kind, RewardKind)
     return (correct if kind == "accuracy" else log_likelihood)(logits.detach(), targets)
 
 
@@ -65,6 +67,7 @@ def returns(rewards: Tensor, num_choices: int, when: RewardWhen = "last", discou
     Returns:
         (B, N).
     """
+    _check("when", when, RewardWhen)
     if when == "last":
         return rewards[:, -1:].expand(-1, num_choices)
     total = torch.zeros_like(rewards[:, 0])
@@ -128,3 +131,8 @@ def reinforce(log_probs: Tensor, advantages: Tensor) -> Tensor:
 def baseline_error(baselines: Tensor, returns: Tensor) -> Tensor:
     """Mean squared error of a learned baseline (B, N); its gradient ends at the baseline's own weights."""
     return F.mse_loss(baselines, returns.detach())
+
+
+def _check(name: str, value: str, valid: Any) -> None:
+    if value not in get_args(valid):
+        raise ValueError(f"{name} must be one of {', '.join(get_args(valid))}, got {value!r}")

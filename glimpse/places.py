@@ -98,10 +98,11 @@ class Categorical(NamedTuple):
 
     def entropy(self) -> Tensor:
         """The entropy (B,), in nats."""
-        weights = self.weights
-        return -torch.xlogy(weights, weights).sum(-1)
+        log_weights = self.logits.log_softmax(-1)
+        # Finite, so that a place of probability 0 adds 0 and not NaN, to the gradient too.
+        return -(log_weights.exp() * log_weights.clamp(min=torch.finfo(log_weights.dtype).min)).sum(-1)
 
     @classmethod
-    def certain(cls, place: Tensor, num_places: int) -> "Categorical":
+    def certain(cls, place: Tensor, num_places: int, dtype: torch.dtype) -> "Categorical":
         """All probability on the indices (B,)."""
-        return cls(F.one_hot(place, num_places).to(torch.get_default_dtype()).log())
+        return cls(F.one_hot(place, num_places).to(dtype).log())

@@ -1,0 +1,123 @@
+"""What several test files share: comparison, gradients by name, and models and data of the least size."""
+
+from dataclasses import replace
+from functools import lru_cache
+
+import torch
+import yaml
+
+from glimpse.build import make_model
+from glimpse.config import parse
+from glimpse.data import Batch, DataSet
+
+# Whatever a test relies on is set here or by the test: the defaults follow the experiments.
+TINY = (
+    "--read=hard",
+    "--num_glimpses=3",
+    "--sensor.patch_size=4",
+    "--sensor.num_scales=2",
+    "--network.what=fc",
+    "--network.core=gru",
+    "--network.what_dim=8",
+    "--network.where_dim=8",
+    "--network.glimpse_dim=12",
+    "--network.state_dim=10",
+    "--network.conv_channels=4",
+    "--attention.places=plane",
+    "--attention.first=centre",
+    "--attention.std=0.1",
+    "--attention.std_end=null",
+    "--attention.learn_std=false",
+    "--attention.grid=[2, 3]",
+    "--attention.scorer=additive",
+    "--attention.scorer_dim=6",
+    "--loss.classify=each",
+    "--loss.reward=accuracy",
+    "--loss.reward_when=each",
+    "--loss.discount=1.0",
+    "--loss.baseline=learned",
+    "--loss.rollouts=1",
+    "--loss.normalise=true",
+    "--loss.entropy=0.0",
+    "--loss.reward_reaches_core=true",
+    "--train.batch_size=4",
+    "--score.batch_size=4",
+)
+
+
+def close(actual, expected, atol=1e-6):
+    """Asserts that all elements differ by at most `atol`, whatever the types."""
+    torch.testing.assert_close(actual, torch.as_tensor(expected), rtol=0, atol=atol, check_dtype=False)
+
+
+def draw(*shape, seed=0, dtype=torch.float32):
+    """Uniform numbers that depend on the seed alone."""
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def draw_bytes(*shape, seed=0):
+    """Random images of type uint8."""
+    return torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
+
+
+def reached(loss, module):
+    """Names of the parameters that the gradient of a loss reaches."""
+    names, parameters = zip(*module.named_parameters(), strict=True)
+    if not loss.requires_grad:
+        return set()
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True, retain_graph=True)
+    return {name for name, gradient in zip(names, gradients, strict=True) if gradient is not None}
+
+
+def under(module, *prefixes):
+    """Names of the parameters that begin with one of the prefixes."""
+    return {name for name, _ in module.named_parameters() if name.startswith(prefixes)}
+
+
+@lru_cache
+def base_config():
+    return parse(TINY)
+
+
+def tiny_config(*options):
+    """The config of a tiny model, with some settings changed, such as "--loss.rollouts=2" (parsing all is slow)."""
+    config = base_config()
+    for option in options:
+        key, value = option.removeprefix("--").split("=")
+        config = changed(config, key.split("."), yaml.safe_load(value))
+    return config
+
+
+def changed(config, path, value):
+    """A config with the setting at the end of the path changed."""
+    name, *rest = path
+    return replace(config, **{name: changed(getattr(config, name), rest, value) if rest else value})
+
+
+def tiny_model(*options, channels=1, num_classes=3):
+    """A tiny model whose weights depend on its config alone."""
+    return make_model(tiny_config(*options), channels=channels, num_classes=num_classes)
+
+
+class TinyData(DataSet):
+    """A handful of images held in memory, visited in order."""
+
+    def __init__(self, images, targets, boxes=None, *, num_classes=3):
+        self.images, self.targets = images, targets
+        self.boxes = torch.zeros(len(images), 0, 4) if boxes is None else boxes
+        self.num_classes = num_classes
+        self.class_names = tuple(str(index) for index in range(num_classes))
+        self.image_shape = tuple(images.shape[1:])
+        self.multi_label = targets.is_floating_point()
+
+    def __len__(self):
+        return len(self.images)
+
+    def epoch(self, *, seed, epoch, batch_size, rank=0, world_size=1):
+        yield from (batch for batch in self.in_order(batch_size=batch_size) if len(batch.targets) == batch_size)
+
+    def in_order(self, *, batch_size, limit=None):
+        size = len(self) if limit is None else min(limit, len(self))
+        for start in range(0, size, batch_size):
+            rows = slice(start, min(start + batch_size, size))
+            yield Batch(self.images[rows], self.targets[rows], self.boxes[rows])

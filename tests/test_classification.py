@@ -1,0 +1,455 @@
+"""The task: which losses train the model, how the std shrinks, and how scores are counted."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from helpers import TinyData, close, draw_bytes, tiny_config, tiny_model
+from torch import nn
+
+from glimpse import losses
+from glimpse.build import build_model
+from glimpse.classification import Classification, noise_seed, score
+from glimpse.classifier import Rollout
+from glimpse.data import Splits
+from glimpse.metrics import wilson_interval
+from glimpse.places import Noise
+from glimpse.processes import Processes
+
+CPU = torch.device("cpu")
+IMAGES, TARGETS = draw_bytes(10, 1, 12, 14), torch.arange(10) % 3
+ALONE = Processes(0, 1, CPU)
+
+
+def make_task(*options, data=None, processes=ALONE):
+    config = tiny_config(*options)
+    data = data or TinyData(IMAGES, TARGETS)
+    return Classification(
+        model=build_model(config, data),
+        data=Splits(data, data, data),
+        attention=config.attention,
+        loss=config.loss,
+        score=config.score,
+        seed=config.seed,
+        batch_size=config.train.batch_size,
+        limit=config.train.limit,
+        processes=processes,
+    )
+
+
+def first_batch(task):
+    return next(iter(task.batches(0)))
+
+
+def terms_of(task, seed=5):
+    return task.losses(task.model, first_batch(task), Noise(seed))
+
+
+def rollout_of(task, seed=5, rollouts=1, **settings):
+    """The rollout from which `terms_of` computes, and its targets."""
+    images, targets = IMAGES[:4].repeat_interleave(rollouts, 0), TARGETS[:4].repeat_interleave(rollouts, 0)
+    return task.model(images, noise=Noise(seed), **settings), targets
+
+
+# Losses
+
+
+@pytest.mark.parametrize("places", ["plane", "grid"])
+@pytest.mark.parametrize("rollouts", [1, 2])
+def test_soft_learns_from_cross_entropy_alone(places, rollouts):
+    task = make_task("--read=soft", f"--attention.places={places}", f"--loss.rollouts={rollouts}")
+    terms = terms_of(task)
+    assert set(terms) == {"cross_entropy", "error"}
+    rollout, targets = rollout_of(task)
+    assert terms["cross_entropy"][0] == 1 and terms["error"][0] == 0
+    close(terms["cross_entropy"][1], losses.cross_entropy(rollout.logits, targets))
+    close(terms["error"][1], (rollout.logits[:, -1].argmax(-1) != targets).float().mean())
+
+
+@pytest.mark.parametrize("when", ["each", "last"])
+def test_cross_entropy_after_each_glimpse_or_the_last(when):
+    task = make_task("--read=soft", f"--loss.classify={when}")
+    rollout, targets = rollout_of(task)
+    logits = rollout.logits if when == "each" else rollout.logits[:, -1:]
+    expected = nn.functional.cross_entropy(logits.flatten(0, 1), targets.repeat_interleave(logits.shape[1]))
+    close(terms_of(task)["cross_entropy"][1], expected)
+
+
+def test_a_single_given_glimpse_leaves_nothing_to_reinforce():
+    assert set(terms_of(make_task("--num_glimpses=1"))) == {"cross_entropy", "error"}
+    assert not make_task("--num_glimpses=1").all_parameters_used
+    learned = make_task("--num_glimpses=1", "--attention.first=learned")
+    assert "reinforce" in terms_of(learned) and learned.all_parameters_used
+    assert make_task("--num_glimpses=2").all_parameters_used
+
+
+def returns_by_hand(rollout, targets):
+    """The log-likelihoods of the answers to come, summed: what each of two choices of three glimpses led to."""
+    rewards = rollout.logits.log_softmax(-1)[torch.arange(len(targets)), :, targets].detach()
+    return torch.stack([rewards[:, 1] + rewards[:, 2], rewards[:, 2]], 1)
+
+
+def reinforce_by_hand(rollout, advantages):
+    return -(rollout.log_probs * advantages).sum(1).mean()
+
+
+PLAIN = ("--loss.reward=log_likelihood", "--loss.normalise=false", "--loss.reinforce=0.25")
+
+
+def test_hard_without_a_baseline():
+    task = make_task(*PLAIN, "--loss.baseline=none")
+    terms = terms_of(task)
+    assert set(terms) == {"cross_entropy", "error", "reinforce", "reward"}
+    rollout, targets = rollout_of(task)
+    returns = returns_by_hand(rollout, targets)
+    assert terms["reinforce"][0] == 0.25 and terms["reward"][0] == 0
+    close(terms["reinforce"][1], reinforce_by_hand(rollout, returns))
+    close(terms["reward"][1], returns.mean())
+    close(terms["cross_entropy"][1], losses.cross_entropy(rollout.logits, targets))
+
+
+def test_hard_with_a_learned_baseline():
+    task = make_task(*PLAIN, "--loss.baseline=learned", "--loss.baseline_weight=0.5")
+    terms = terms_of(task)
+    assert set(terms) == {"cross_entropy", "error", "reinforce", "reward", "baseline"}
+    rollout, targets = rollout_of(task)
+    gap = returns_by_hand(rollout, targets) - rollout.baselines
+    close(terms["reinforce"][1], reinforce_by_hand(rollout, gap.detach()))
+    assert terms["baseline"][0] == 0.5
+    close(terms["baseline"][1], gap.square().mean())
+
+
+def test_hard_with_a_self_critical_baseline():
+    task = make_task(*PLAIN, "--loss.baseline=self_critical", "--attention.std=0.5")
+    terms = terms_of(task)
+    assert set(terms) == {"cross_entropy", "error", "reinforce", "reward"}
+    rollout, targets = rollout_of(task)
+    greedy, _ = rollout_of(task, sample=False)
+    gap = returns_by_hand(rollout, targets) - returns_by_hand(greedy, targets)
+    assert gap.any()
+    close(terms["reinforce"][1], reinforce_by_hand(rollout, gap))
+
+
+def test_self_critical_rollouts_have_no_chance_of_their_own():
+    """The noise given decides everything, a random first glimpse of the greedy rollout included."""
+    task = make_task(*PLAIN, "--loss.baseline=self_critical", "--attention.first=random")
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        one = terms_of(task)
+        torch.manual_seed(2)
+        two = terms_of(task)
+    assert one["reinforce"][1] == two["reinforce"][1]
+
+
+def test_self_critical_rollouts_begin_where_the_sampled_ones_do():
+    """With a std of almost nothing both rollouts are the same, so there is nothing to criticise."""
+    options = ("--loss.baseline=self_critical", "--attention.first=random", "--attention.std=1.0e-12")
+    close(terms_of(make_task(*PLAIN, *options))["reinforce"][1], 0.0, 1e-3)
+
+
+@pytest.mark.parametrize("rollouts", [2, 3])
+def test_hard_with_the_other_rollouts_as_the_baseline(rollouts):
+    task = make_task(*PLAIN, f"--loss.rollouts={rollouts}", "--loss.baseline=leave_one_out")
+    terms = terms_of(task)
+    assert set(terms) == {"cross_entropy", "error", "reinforce", "reward"}
+    rollout, targets = rollout_of(task, rollouts=rollouts)
+    assert len(targets) == 4 * rollouts
+    returns = returns_by_hand(rollout, targets)
+    others = torch.zeros_like(returns)
+    for row in range(len(returns)):
+        image = row // rollouts
+        same = [other for other in range(image * rollouts, (image + 1) * rollouts) if other != row]
+        others[row] = returns[same].mean(0)
+    close(terms["reinforce"][1], reinforce_by_hand(rollout, returns - others))
+    close(terms["cross_entropy"][1], losses.cross_entropy(rollout.logits, targets))
+
+
+def test_rollouts_of_an_image_differ():
+    task = make_task("--loss.rollouts=3")
+    locations = rollout_of(task, rollouts=3)[0].locations.view(4, 3, 3, 2)
+    assert torch.equal(locations[:, 0, 0], locations[:, 1, 0])  # all begin at the centre
+    assert not torch.equal(locations[:, 0, 1], locations[:, 1, 1])
+    rollout, targets = rollout_of(task, rollouts=3)
+    close(terms_of(task)["cross_entropy"][1], losses.cross_entropy(rollout.logits, targets))
+
+
+def test_normalised_advantages():
+    task = make_task("--loss.reward=log_likelihood", "--loss.baseline=none", "--loss.normalise=true")
+    rollout, targets = rollout_of(task)
+    returns = returns_by_hand(rollout, targets)
+    advantages = (returns - returns.mean(0)) / returns.std(0, unbiased=False)
+    close(terms_of(task)["reinforce"][1], reinforce_by_hand(rollout, advantages), 1e-3)
+    close(terms_of(task)["reward"][1], returns.mean())
+
+
+@pytest.mark.parametrize("when, discount", [("last", 1.0), ("each", 0.0), ("each", 0.5)])
+def test_rewards_as_configured(when, discount):
+    task = make_task(
+        "--loss.baseline=none", "--loss.normalise=false", f"--loss.reward_when={when}", f"--loss.discount={discount}"
+    )
+    rollout, targets = rollout_of(task)
+    right = (rollout.logits.argmax(-1) == targets.unsqueeze(1)).float()
+    last = right[:, 2]
+    first = last if when == "last" else right[:, 1] + discount * last
+    returns = torch.stack([first, last], 1)
+    terms = terms_of(task)
+    close(terms["reinforce"][1], reinforce_by_hand(rollout, returns))
+    close(terms["reward"][1], returns.mean())
+
+
+@pytest.mark.parametrize("places", ["plane", "grid"])
+def test_entropy_bonus(places):
+    task = make_task("--loss.entropy=0.125", f"--attention.places={places}", "--attention.learn_std=true")
+    weight, value = terms_of(task)["neg_entropy"]
+    assert weight == 0.125
+    close(value, -rollout_of(task)[0].entropies.mean())
+    assert value.requires_grad
+    assert "neg_entropy" not in terms_of(make_task())
+
+
+@pytest.mark.parametrize("read", ["hard", "soft"])
+def test_multi_label_data(read):
+    marks = (torch.arange(30).view(10, 3) % 4 == 0).float()
+    task = make_task(f"--read={read}", "--loss.rollouts=2", data=TinyData(IMAGES, marks))
+    terms = terms_of(task)
+    rollout, _ = rollout_of(task, rollouts=2 if read == "hard" else 1)
+    targets = marks[:4].repeat_interleave(len(rollout.logits) // 4, 0)
+    probability = rollout.logits.sigmoid()
+    of_truth = torch.where(targets.unsqueeze(1).bool(), probability, 1 - probability)
+    close(terms["cross_entropy"][1], -of_truth.log().sum(-1).mean(), 1e-5)
+
+
+@pytest.mark.parametrize("baseline", ["none", "learned", "self_critical", "leave_one_out"])
+@pytest.mark.parametrize("places", ["plane", "grid"])
+def test_only_weighted_terms_have_a_gradient_and_together_they_reach_everything(places, baseline):
+    task = make_task("--loss.rollouts=2", f"--loss.baseline={baseline}", f"--attention.places={places}")
+    terms = terms_of(task)
+    for name, (weight, value) in terms.items():
+        assert value.dim() == 0 and value.requires_grad == (weight > 0), name
+    sum(weight * value for weight, value in terms.values()).backward()
+    assert [name for name, parameter in task.model.named_parameters() if parameter.grad is None] == []
+
+
+# Schedule, batches and noise
+
+
+@pytest.mark.parametrize(
+    "progress, expected", [(0.0, 0.4), (0.125, 0.4 / math.sqrt(2)), (0.25, 0.2), (0.5, 0.1), (0.75, 0.1), (1.0, 0.1)]
+)
+def test_std_shrinks_geometrically(progress, expected):
+    task = make_task("--attention.std=0.4", "--attention.std_end=0.1", "--attention.std_until=0.5")
+    task.schedule(progress)
+    close(task.model.glimpses.attention.std, expected)
+
+
+def test_std_stays_unless_told_to_shrink():
+    task = make_task("--attention.std=0.4")
+    task.schedule(1.0)
+    close(task.model.glimpses.attention.std, 0.4)
+    make_task("--attention.places=grid", "--attention.std_end=0.1").schedule(0.5)  # there is no std to change
+
+
+def test_batches_of_an_epoch():
+    task = make_task("--train.batch_size=3")
+    assert task.steps_per_epoch == 3
+    assert [len(batch.targets) for batch in task.batches(0)] == [3, 3, 3]
+    limited = make_task("--train.batch_size=3", "--train.limit=7")
+    assert limited.steps_per_epoch == len(list(limited.batches(0))) == 2
+    assert make_task("--train.batch_size=10", "--train.limit=100").steps_per_epoch == 1
+
+
+def test_batch_larger_than_the_data():
+    with pytest.raises(ValueError, match="train.batch_size must be at most the 10 training images, got 11"):
+        make_task("--train.batch_size=11")
+    with pytest.raises(ValueError, match="train.batch_size must be at most the 5 training images, got 6"):
+        make_task("--train.batch_size=6", "--train.limit=5")
+
+
+def drawn(task, epoch, step):
+    return tuple(task.noise(epoch, step).normal(torch.zeros(4)).tolist())
+
+
+def test_noise_of_each_step_is_its_own():
+    task = make_task()
+    steps = [(epoch, step) for epoch in range(3) for step in range(3)]
+    assert len({drawn(task, *step) for step in steps}) == 9
+    assert drawn(task, 1, 2) == drawn(make_task(), 1, 2) != drawn(make_task("--seed=1"), 1, 2)
+
+
+def test_noise_is_shared_between_processes():
+    shares = [make_task(processes=Processes(rank, 2, CPU)).noise(1, 2).normal(torch.zeros(4)) for rank in (0, 1)]
+    assert torch.equal(torch.cat(shares), make_task().noise(1, 2).normal(torch.zeros(8)))
+
+
+def test_noise_seeds_fit_torch():
+    seeds = [noise_seed(101, seed, 0, 0) for seed in range(50)]
+    assert len(set(seeds)) == 50 and all(0 <= seed < 2**63 for seed in seeds)
+    assert noise_seed(1, 2, 3) == noise_seed(1, 2, 3)
+
+
+def test_about():
+    assert make_task().about() == {"image_shape": (1, 12, 14), "class_names": ("0", "1", "2")}
+
+
+# Scores
+
+
+class Puppet(nn.Module):
+    """Gives scripted answers: image i, whose pixels are all i, gets `logits[r][i]` in rollout r, and such locations."""
+
+    def __init__(self, logits, locations=None):
+        super().__init__()
+        self.logits = torch.as_tensor(logits)  # (R, images, T, classes)
+        shape = (*self.logits.shape[:3], 2)
+        self.locations = torch.zeros(shape) if locations is None else torch.as_tensor(locations).expand(shape)
+        self.calls = []
+
+    def forward(self, images, *, how=None, sample=True, noise=None):
+        index = images[:, 0, 0, 0].long()
+        rollout = sum(call.index == tuple(index.tolist()) for call in self.calls) % len(self.logits)
+        self.calls.append(SimpleNamespace(index=tuple(index.tolist()), how=how, sample=sample, training=self.training))
+        answers, places = self.logits[rollout][index], self.locations[rollout][index]
+        return Rollout(answers, places, torch.zeros_like(places), None, torch.zeros(len(index), 0), None, None)
+
+
+def numbered(targets, boxes=None, num_classes=2, side=8):
+    """Data whose image i has only pixels of value i."""
+    images = torch.arange(len(targets), dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, 1, side, side)
+    return TinyData(images, targets, boxes, num_classes=num_classes)
+
+
+def saying(*classes):
+    """Logits (images, T, 2) of a puppet that is sure of these classes."""
+    return nn.functional.one_hot(torch.tensor(classes), 2).float() * 4
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 500])
+def test_error_and_interval_after_each_glimpse(batch_size):
+    puppet = Puppet(saying([0, 1, 1], [0, 0, 0], [0, 0, 1], [1, 1, 1]).unsqueeze(0))
+    scores = score(puppet, numbered(torch.tensor([1, 0, 1, 1])), batch_size=batch_size)
+    assert scores == {
+        "images": 4,
+        "error": [0.5, 0.25, 0.0],
+        "interval": [wilson_interval(2, 4), wilson_interval(1, 4), wilson_interval(0, 4)],
+    }
+
+
+def test_only_the_first_images_are_scored_with_a_limit():
+    puppet = Puppet(saying([0], [0], [1], [1]).unsqueeze(0))
+    scores = score(puppet, numbered(torch.tensor([0, 1, 0, 0])), batch_size=2, limit=3)
+    assert scores["images"] == 3 and scores["error"] == [2 / 3]
+
+
+@pytest.mark.parametrize("mode, sample, rollouts", [("greedy", False, 1), ("sampled", True, 1), ("averaged", True, 3)])
+@pytest.mark.parametrize("training", [True, False])
+def test_how_the_model_is_called(mode, sample, rollouts, training):
+    puppet = Puppet(saying([0], [1]).unsqueeze(0)).train(training)
+    score(puppet, numbered(torch.tensor([0, 1])), mode=mode, how="soft", rollouts=3)
+    assert len(puppet.calls) == rollouts and puppet.training == training
+    assert all(call.sample == sample and call.how == "soft" and not call.training for call in puppet.calls)
+
+
+def test_probabilities_are_averaged_not_their_logarithms():
+    """Two rollouts of three are fairly sure of class 0 and one is certain of class 1: on average 0 has 0.6."""
+    probabilities = torch.tensor([[0.9, 0.1], [0.9, 0.1], [1e-9, 1 - 1e-9]], dtype=torch.float64)
+    puppet = Puppet(probabilities.log().view(3, 1, 1, 2) + 5)  # logits need not be normalised
+    assert probabilities.mean(0).argmax() == 0 and probabilities.log().mean(0).argmax() == 1
+    assert score(puppet, numbered(torch.tensor([0])), mode="averaged", rollouts=3)["error"] == [0]
+    assert score(puppet, numbered(torch.tensor([1])), mode="averaged", rollouts=3)["error"] == [1]
+
+
+def test_probabilities_of_marks_are_averaged_too():
+    probabilities = torch.tensor([[0.9, 0.2], [0.9, 0.2], [1e-9, 0.9]], dtype=torch.float64)  # 0.6 and 0.43
+    puppet = Puppet(probabilities.logit().view(3, 1, 1, 2))
+    assert probabilities.logit().mean(0)[0] < 0
+    assert score(puppet, numbered(torch.tensor([[1.0, 0.0]])), mode="averaged", rollouts=3)["error"] == [0]
+    assert score(puppet, numbered(torch.tensor([[0.0, 0.0]])), mode="averaged", rollouts=3)["error"] == [1]
+
+
+def test_averaging_certain_answers():
+    puppet = Puppet(torch.tensor([[[[200.0, -200.0]]], [[[200.0, -200.0]]]]))
+    for targets in (torch.tensor([0]), torch.tensor([[1.0, 0.0]])):
+        assert score(puppet, numbered(targets), mode="averaged", rollouts=2)["error"] == [0]
+
+
+BOX = torch.tensor([[[2.0, 2, 4, 4]]])  # of an image of 8 x 8: -0.5 <= x, y < 0
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_hits(batch_size):
+    places = torch.tensor([[[[-0.5, -0.5], [0.0, -0.5]], [[-0.25, -0.25], [-0.25, -0.25]]]])
+    puppet = Puppet(saying([0, 0], [0, 0]).unsqueeze(0), places)
+    data = numbered(torch.tensor([0, 0]), BOX.expand(2, 1, 4))
+    assert score(puppet, data, batch_size=batch_size)["hit"] == [1.0, 0.5]
+    assert "hit" not in score(puppet, numbered(torch.tensor([0, 0])))
+
+
+def test_hits_are_averaged_over_rollouts():
+    places = torch.tensor([-0.25, 0.5, 0.5, 0.5]).view(4, 1, 1, 1)
+    puppet = Puppet(saying([0], [0]).expand(4, 2, 1, 2), places)
+    scores = score(puppet, numbered(torch.tensor([0, 0]), BOX.expand(2, 1, 4)), mode="averaged", rollouts=4)
+    assert scores["hit"] == [0.25]
+
+
+def real_scores(*options, **settings):
+    data = TinyData(draw_bytes(60, 1, 12, 14), torch.arange(60) % 3, torch.tensor([[[3.0, 3, 9, 9]]]).expand(60, 1, 4))
+    return score(tiny_model("--attention.std=0.7", *options), data, **settings)
+
+
+@pytest.mark.parametrize("options", [("--read=hard",), ("--read=soft",), ("--attention.places=grid",)])
+def test_greedy_scores_depend_on_nothing_else(options):
+    scores = [real_scores(*options, batch_size=size, seed=seed) for size, seed in ((500, 0), (7, 0), (60, 9))]
+    assert scores[0] == scores[1] == scores[2]
+
+
+@pytest.mark.parametrize("first", ["centre", "random"])
+@pytest.mark.parametrize("mode", ["sampled", "averaged"])
+def test_sampled_scores_depend_on_the_seed_alone(mode, first):
+    def run(seed):
+        return real_scores(f"--attention.first={first}", mode=mode, rollouts=2, seed=seed)
+
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        one = run(3)
+        torch.manual_seed(2)
+        assert run(3) == one
+    assert run(4) != one
+
+
+def test_scores_leave_the_random_state_alone():
+    before = torch.get_rng_state()
+    model, data = tiny_model(), TinyData(IMAGES, TARGETS)
+    torch.set_rng_state(before)
+    score(model, data, mode="sampled")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("mode", ["greedy", "averaged"])
+def test_greedy_and_averaged_modes_differ_from_one_sample(mode):
+    assert real_scores(mode=mode, rollouts=8)["hit"] != real_scores(mode="sampled")["hit"]
+
+
+def test_unknown_mode_is_refused():
+    with pytest.raises(ValueError, match="mode must be .*got 'best'"):
+        score(Puppet(saying([0]).unsqueeze(0)), numbered(torch.tensor([0])), mode="best")
+
+
+def test_validation_and_test_are_greedy():
+    task = make_task("--score.limit=7", "--score.batch_size=3")
+    expected = score(task.model, TinyData(IMAGES, TARGETS), mode="greedy", limit=7)
+    found = task.validate()
+    assert found["errors"] == expected["error"] and found["error"] == expected["error"][-1] and found["hits"] is None
+    assert task.test() == score(task.model, TinyData(IMAGES, TARGETS), mode="greedy")
+    assert task.test()["images"] == 10  # whatever the limit of validation
+
+
+def test_a_soft_model_can_be_scored_hard():
+    boxes = torch.tensor([[[3.0, 3, 9, 9]]]).expand(10, 1, 4)
+    task = make_task("--read=soft", "--score.read=hard", "--attention.std=0.7", data=TinyData(IMAGES, TARGETS, boxes))
+    calls = []
+    forward = task.model.forward
+    task.model.forward = lambda images, **options: calls.append(options) or forward(images, **options)
+    scores = task.test()
+    assert {(call["how"], call["sample"]) for call in calls} == {("hard", False)}
+    assert scores["hit"] == task.validate()["hits"]
