@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parent))
-from timing import LoopSensor, side_by_side
+from timing import LoopSensor, TunedLoopSensor, side_by_side
 
 from glimpse.places import Gaussian
 from glimpse.sensor import CropView, Sensor, TableView, View
@@ -57,7 +57,7 @@ def compare(size: int = 60) -> None:
     floats = images.float() / 255
     locations = torch.rand(GLIMPSES, BATCH, 2) * 2 - 1
     geometry = {"patch_size": PATCH, "num_scales": SCALES}
-    auto, loop = Sensor(**geometry), LoopSensor(**geometry)
+    auto, loop, tuned = Sensor(**geometry), LoopSensor(**geometry), TunedLoopSensor(**geometry)
     table, crop = Sensor(**geometry, plan="table"), Sensor(**geometry, plan="crop")
     attention = Gaussian(locations[0], torch.full((BATCH, 2), 0.1))
 
@@ -75,6 +75,7 @@ def compare(size: int = 60) -> None:
             "grid_sample, all scales fused": lambda: grid_sample_fused(floats, locations),
             "grid_sample, scale by scale": lambda: grid_sample_scales(floats, locations),
             "crop loop": lambda: read_all(loop.view(floats, GLIMPSES), locations),
+            "crop loop, tuned": lambda: read_all(tuned.view(floats, GLIMPSES), locations),
             "soft read": soft,
         }
     )
@@ -88,7 +89,7 @@ def compare(size: int = 60) -> None:
 def growth() -> None:
     """Cost per glimpse against the size of the image."""
     sensor = Sensor(patch_size=PATCH, num_scales=SCALES)
-    batch = 64
+    batch = 256
     locations = torch.rand(GLIMPSES, batch, 2) * 2 - 1
     sizes = (120, 240, 480, 960)
     views = {size: torch.randint(0, 256, (batch, 1, size, size), dtype=torch.uint8) for size in sizes}

@@ -15,12 +15,11 @@ from glimpse.sensor import Sensor, View
 
 def side_by_side(alternatives: dict[str, Callable[[], object]], seconds: float = 3.0) -> dict[str, float]:
     """Run each alternative in turn until the time is up; returns the median seconds of each."""
-    for alternative in alternatives.values():
-        alternative()  # warm up
     times: dict[str, list[float]] = {name: [] for name in alternatives}
     stop = time.perf_counter() + seconds * len(alternatives)
     while time.perf_counter() < stop or len(next(iter(times.values()))) < 5:
         for name, alternative in alternatives.items():
+            alternative()  # so that none pays for the caches its predecessor left
             start = time.perf_counter()
             alternative()
             times[name].append(time.perf_counter() - start)
@@ -29,6 +28,8 @@ def side_by_side(alternatives: dict[str, Callable[[], object]], seconds: float =
 
 class LoopView(View):
     """Hard reads the way they are often written: pad, then crop image by image, scale by scale, then pool."""
+
+    tuned = False  # whether corners are turned into plain numbers first, which makes slicing several times as fast
 
     def at(self, location: Tensor) -> Tensor:
         """See `View.at`."""
@@ -41,16 +42,31 @@ class LoopView(View):
         for cell, side in zip(sensor.cell_widths, sensor.sides, strict=True):
             padded = F.pad(images, (side, side, side, side))
             crops = []
-            for image, (x, y) in zip(padded, (corners - side // 2 + side).tolist(), strict=True):
-                x, y = min(max(x, 0), width + side), min(max(y, 0), height + side)
+            limits = torch.tensor([width + side, height + side])
+            starts = (corners - side // 2 + side).clamp(min=torch.tensor(0), max=limits)
+            for image, (x, y) in zip(padded, starts.tolist() if self.tuned else starts, strict=True):
                 crops.append(image[:, y : y + side, x : x + side])
             patches.append(F.avg_pool2d(torch.stack(crops), cell))
         return torch.cat(patches, 1)
 
 
+class TunedLoopView(LoopView):
+    """The same with plain numbers."""
+
+    tuned = True
+
+
 class LoopSensor(Sensor):
     """A sensor that reads by a loop over images."""
 
+    loop: type[LoopView] = LoopView
+
     def view(self, images: Tensor, num_reads: int = 1) -> View:
         """See `Sensor.view`."""
-        return LoopView(self, images)
+        return self.loop(self, images)
+
+
+class TunedLoopSensor(LoopSensor):
+    """The same with plain numbers."""
+
+    loop = TunedLoopView

@@ -143,6 +143,11 @@ class View:
             [unit / width**2 for width in sensor.cell_widths], dtype=_float_dtype(images), device=device
         )
         self._scale = scale.view(-1, 1, 1, 1)  # from the sum over a cell to its mean
+        # Where the largest square has just left the image: from further off there is nothing else to see.
+        height, width = images.shape[2:]
+        before = sensor.sides[-1] // 2
+        near = torch.full((2,), float(before - sensor.sides[-1]), device=device)
+        self._furthest = near, torch.tensor([float(width + before), float(height + before)], device=device)
 
     def at(self, location: Tensor) -> Tensor:
         """Hard read: the patches at `location` (B, 2). Returns (B, K*C, G, G), the finest scale first."""
@@ -151,13 +156,10 @@ class View:
             raise ValueError(f"location must have shape ({batch}, 2), got {tuple(location.shape)}")
         if location.dtype in (torch.float16, torch.bfloat16):
             location = location.float()  # half precision cannot name every pixel
-        side = self.sensor.sides[-1]
-        anchor = self.sensor.anchor(location.detach(), height, width).floor()
-        # At these bounds the largest square has just left the image: further off there is nothing else to see.
-        furthest = anchor.new_tensor([[side // 2 - side, side // 2 - side], [width + side // 2, height + side // 2]])
-        column, row = anchor.clamp(furthest[0], furthest[1]).long().unbind(1)
-        patches = self._sums(column, row) * self._scale  # (B, K, C, G, G)
+        anchor = self.sensor.anchor(location.detach(), height, width).floor().clamp(*self._furthest).long()
+        patches = self._sums(anchor) * self._scale  # (B, K, C, G, G)
         if self.sensor.background:
+            column, row = anchor.unbind(1)
             seen = self._inside(row, height).unsqueeze(-1) * self._inside(column, width).unsqueeze(-2)
             patches = patches + self.sensor.background * (1 - seen.unsqueeze(2))
         return patches.flatten(1, 2)
@@ -200,8 +202,8 @@ class View:
     def _float_images(self) -> Tensor:
         return self.images if self.images.is_floating_point() else self.images.float() / 255
 
-    def _sums(self, column: Tensor, row: Tensor) -> Tensor:
-        """Sums (B, K, C, G, G) over the cells of squares anchored at the pixels (B,); nothing is outside the image."""
+    def _sums(self, anchor: Tensor) -> Tensor:
+        """Sums (B, K, C, G, G) over the cells of the squares at the anchors (B, 2); outside the image is nothing."""
         raise NotImplementedError
 
     def _inside(self, anchor: Tensor, length: int) -> Tensor:
@@ -226,7 +228,8 @@ class TableView(View):
         planes = torch.arange(batch * channels, device=images.device) * ((height + 1) * (width + 1))
         self._planes = planes.view(batch, 1, channels, 1, 1)
 
-    def _sums(self, column: Tensor, row: Tensor) -> Tensor:
+    def _sums(self, anchor: Tensor) -> Tensor:
+        column, row = anchor.unbind(1)
         batch, _, height, width = self.images.shape
         scales, corners = self._edges.shape
         # Outside the image the sums stay what they are at its edge: clamping is all the padding needed.
@@ -242,46 +245,67 @@ class CropView(View):
     """Hard reads by copying the largest square, line by line, and pooling every scale from it.
 
     Small images get a margin of background first, as wide as the square, so that no line can leave them. Large ones do
-    not, as that would cost more than the reads: the few squares that reach over the edge are mended.
+    not, as that would cost more than the reads: the few squares that reach over the edge are read again, with care.
     """
 
     def __init__(self, sensor: Sensor, images: Tensor, margin: bool = True):
         super().__init__(sensor, images)
         batch, channels, height, width = images.shape
-        self._margin = sensor.sides[-1] if margin else 0
-        lines = F.pad(images, [self._margin] * 4) if margin else images
-        self._width = lines.shape[3]
-        self._flat = lines.reshape(-1).contiguous()  # windows count on neighbours being neighbours
-        if self._flat.numel() < sensor.sides[-1]:  # a batch of fewer pixels than one line of the square
-            self._flat = F.pad(self._flat, (0, sensor.sides[-1]))
-        planes = torch.arange(batch * channels, device=images.device) * (lines.shape[2] * lines.shape[3])
-        self._planes = planes.view(batch, channels, 1)
-        self._steps = torch.arange(sensor.sides[-1], device=images.device) - sensor.sides[-1] // 2
+        side = sensor.sides[-1]
+        self._margin = side if margin else 0
+        padded = F.pad(images, [self._margin] * 4) if margin else images
+        self._width = padded.shape[3]
+        self._flat = padded.reshape(-1).contiguous()  # windows count on neighbours being neighbours
+        if self._flat.numel() < side:  # a batch of fewer pixels than one line of the square
+            self._flat = F.pad(self._flat, (0, side))
+        self._windows = self._flat.as_strided((self._flat.numel() - side + 1, side), (1, 1))  # every run of S pixels
+        self._steps = torch.arange(side, device=images.device) - side // 2
+        self._planes = torch.arange(batch * channels, device=images.device).view(batch, channels, 1)
+        self._planes = self._planes * (padded.shape[2] * self._width)
+        # Where the lines of each square begin, from its anchor: (B, C, S).
+        self._lines = self._planes + (self._steps + self._margin) * self._width + (self._margin - side // 2)
+        # Anchors whose square lies within the image, and the last pixel.
+        size = torch.tensor([width, height], device=images.device)
+        self._inner = torch.full_like(size, side // 2), size - (side - side // 2)
+        self._zero, self._last = torch.zeros_like(size).view(2, 1), (size - 1).view(2, 1)
         self._sum_dtype = images.dtype
         if images.dtype == torch.uint8:  # integers as small as can hold the sum over a cell: less to move
             self._sum_dtype = torch.int16 if 255 * sensor.cell_widths[-1] ** 2 < 2**15 else torch.int32
 
-    def _sums(self, column: Tensor, row: Tensor) -> Tensor:
-        sensor = self.sensor
-        batch, channels, height, width = self.images.shape
-        side = sensor.sides[-1]
-        rows = row.unsqueeze(1) + self._steps  # (B, S)
-        lines = rows + self._margin if self._margin else rows.clamp(0, height - 1)
-        start = (column + (self._margin - side // 2)).unsqueeze(1)
-        first = (lines * self._width + start).unsqueeze(1) + self._planes  # (B, C, S)
-        square = _windows(self._flat, first.view(-1), side, safe=bool(self._margin))
-        square = square.view(batch, channels, side, side).to(self._sum_dtype)
+    def _sums(self, anchor: Tensor) -> Tensor:
+        sensor, side = self.sensor, self.sensor.sides[-1]
+        column, row = anchor.unbind(1)
+        first = (row * self._width + column).view(-1, 1, 1) + self._lines  # (B, C, S)
         if not self._margin:
-            _mend(square, rows, column.unsqueeze(1) + self._steps, height, width)
+            first = first.clamp(0, len(self._windows) - 1)
+        square = self._windows.index_select(0, first.view(-1)).view(*first.shape, side).to(self._sum_dtype)
+        if not self._margin:
+            self._mend(square, anchor)
         sums = []
         for scale, size in enumerate(sensor.sides):
-            inner = slice(side // 2 - size // 2, side // 2 - size // 2 + size)
-            part = square[:, :, inner, inner]
+            start = side // 2 - size // 2
+            part = square[:, :, start : start + size, start : start + size]
             for dim in (2, 3):
                 for _ in range(scale):
                     part = _sum_neighbours(part, sensor.scale_factor, dim)
             sums.append(part)
         return torch.stack(sums, 1)
+
+    def _mend(self, square: Tensor, anchor: Tensor) -> None:
+        """Read the squares again, in place and pixel by pixel, that reach over the edge of their image."""
+        first, last = self._inner
+        over = ((anchor < first) | (anchor > last)).any(1).nonzero().squeeze(1)
+        if not over.numel():
+            return
+        pixels = anchor[over].unsqueeze(2) + self._steps  # (B', 2, S)
+        nearest = pixels.clamp(min=self._zero, max=self._last)
+        column, row = nearest.unbind(1)
+        inside_column, inside_row = (pixels == nearest).unbind(1)
+        lines = (row * self._width).unsqueeze(1) + self._planes[over]  # (B', C, S)
+        index = lines.unsqueeze(3) + column.view(len(over), 1, 1, -1)  # (B', C, S, S)
+        values = self._flat.index_select(0, index.view(-1)).view(index.shape)
+        inside = inside_row.unsqueeze(2) & inside_column.unsqueeze(1)  # (B', S, S)
+        square[over] = (values * inside.unsqueeze(1)).to(square.dtype)
 
 
 def table_dtype(images: Tensor) -> torch.dtype:
@@ -322,41 +346,9 @@ def _expected_cells(sensor: Sensor, centre: Tensor, spread: Tensor, length: int)
     return cells
 
 
-def _windows(flat: Tensor, first: Tensor, size: int, safe: bool) -> Tensor:
-    """Read flat[i : i + size] for every i of `first` (N,).
-
-    Unless it is `safe` that all of them lie within the data, what would be read before and after it is arbitrary.
-    """
-    last = flat.numel() - size
-    windows = flat.as_strided((last + 1, size), (1, 1))
-    if safe:
-        return windows.index_select(0, first)
-    inside = first.clamp(0, last)
-    lines = windows.index_select(0, inside)
-    over = (first != inside).nonzero().squeeze(1)  # a few lines of the first and the last image
-    if over.numel():
-        index = first[over].unsqueeze(1) + torch.arange(size, device=flat.device)
-        lines[over] = flat[index.clamp(0, flat.numel() - 1)]
-    return lines
-
-
-def _mend(square: Tensor, rows: Tensor, columns: Tensor, height: int, width: int) -> None:
-    """Blank, in place, what squares (B, C, S, S) have read off the image: other lines, and other images."""
-    inside_rows, inside_columns = (rows >= 0) & (rows < height), (columns >= 0) & (columns < width)  # (B, S)
-    over = (~(inside_rows.all(1) & inside_columns.all(1))).nonzero().squeeze(1)
-    if over.numel():
-        mask = inside_rows[over].unsqueeze(2) & inside_columns[over].unsqueeze(1)
-        square[over] = square[over].masked_fill_(~mask.unsqueeze(1), 0)
-
-
 def _sum_neighbours(x: Tensor, factor: int, dim: int) -> Tensor:
-    """Add up every `factor` neighbours along `dim` (strided slices: far faster than a reduction over a short axis)."""
-    size = x.shape[dim]
-    index = [slice(None)] * x.dim()
-    parts = []
-    for offset in range(factor):
-        index[dim] = slice(offset, size, factor)
-        parts.append(x[tuple(index)])
+    """Add up every `factor` neighbours along `dim` 2 or 3 (slices: far faster than a reduction over a short axis)."""
+    parts = [x[:, :, i::factor] if dim == 2 else x[:, :, :, i::factor] for i in range(factor)]
     return sum(parts[1:], parts[0])
 
 
