@@ -12,13 +12,15 @@ Beside the settings below:
     --run_dir DIR    train in this new folder, instead of one named after config, seed and time
 """
 
+import dataclasses
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
 # The command line is checked before torch is imported, so that --help and mistakes are answered at once.
-from glimpse.config import Config, ConfigError, make_parser, parse, split
+from glimpse.config import Config, ConfigError
+from glimpse.parsing import make_parser, parse, split
 
 USAGE = "train.py [CONFIG] [--resume RUN] [--run_dir DIR] [--SETTING VALUE ...]"
 
@@ -70,11 +72,13 @@ def train(config: Config, *, run: Any = None, name: str = "", folder: str | None
     from glimpse.build import build_task
     from glimpse.engine import Engine
     from glimpse.processes import processes
-    from glimpse.runs import BEST, Run
+    from glimpse.runs import LAST, Run
 
     resumed = run is not None
     with processes(config.train.device, config.train.threads) as here:
-        task = build_task(config, here)
+        begun = resumed and (run.folder / LAST).exists()
+        # What a run began from may be gone when it is resumed, and is not needed.
+        task = build_task(dataclasses.replace(config, init_from=None) if begun else config, here)
         if not resumed:
             # Only the main process writes; the others need the settings alone.
             run = Run.create(config, name=name, about=task.about(), folder=folder) if here.main else Run(".", config)
@@ -85,16 +89,16 @@ def train(config: Config, *, run: Any = None, name: str = "", folder: str | None
             begin(run, task, engine)
         try:
             engine.train()
+            if not here.main:
+                return
+            run.load_weights(task.model)
+            scores = task.test()
         except KeyboardInterrupt:
             if here.main:
                 print(f"\nStopped. Go on with:\n    python train.py --resume {run.folder}")
             raise
-        if not here.main:
-            return
-        run.load_weights(task.model)
-        scores = task.test()
         run.write_json("result.json", {"seconds": engine.seconds, "valid": engine.best, "test": scores})
-        finish(run, scores, engine.best["epoch"], BEST)
+        finish(run, scores, engine.best["epoch"])
 
 
 def begin(run: Any, task: Any, engine: Any) -> None:
@@ -112,7 +116,7 @@ def begin(run: Any, task: Any, engine: Any) -> None:
         print(f"Going on after epoch {engine.epoch}")
 
 
-def finish(run: Any, scores: dict[str, Any], epoch: int, weights: str) -> None:
+def finish(run: Any, scores: dict[str, Any], epoch: int) -> None:
     """Say how it went, and what to do next."""
     from glimpse.view.tables import score_table
 
@@ -120,10 +124,10 @@ def finish(run: Any, scores: dict[str, Any], epoch: int, weights: str) -> None:
     print(f"\nTest, {scores['images']:,} images, weights of epoch {epoch} (the best in validation), {how} read:\n")
     print(score_table({"greedy" if how == "hard" else "soft": scores}))
     print(f"\nRun folder: {run.folder}\n\nNext:")
-    print(f"    python evaluate.py score {run.folder}                  # sampled and averaged rollouts too")
+    print(f"    python evaluate.py score {run.folder}   # sampled and averaged rollouts too")
     print(f"    python evaluate.py glimpses {run.folder} --out glimpses.png   # see where it looks")
-    if run.config.read == "hard":
-        print("    python train.py --read soft                     # the same model, reading softly")
+    other = "soft" if run.config.read == "hard" else "hard"
+    print(f"    python train.py {run.folder / 'config.yaml'} --read {other}   # the same model, {other}")
 
 
 if __name__ == "__main__":

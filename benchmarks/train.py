@@ -17,8 +17,8 @@ from timing import LoopSensor, side_by_side
 
 from glimpse.build import build_task
 from glimpse.classification import Classification
-from glimpse.config import parse
 from glimpse.engine import make_optimizer
+from glimpse.parsing import parse
 from glimpse.processes import processes
 from glimpse.sensor import View
 

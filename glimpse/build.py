@@ -9,7 +9,7 @@ from glimpse.config import Config, ConfigError, DataConfig
 from glimpse.data import DataSet, Splits, cluttered_mnist, image_folder, torchvision_data
 from glimpse.networks import GlimpseNetwork, RecurrentCore
 from glimpse.processes import Processes
-from glimpse.runs import Run, seed_everything
+from glimpse.runs import Run, RunError, seed_everything
 from glimpse.sensor import Sensor
 
 
@@ -152,6 +152,10 @@ def load_model(folder: str | Path) -> RecurrentAttention:
     """
     run = Run.open(folder)
     about = run.read_json("meta.json")
-    model = make_model(run.config, channels=about["image_shape"][0], num_classes=len(about["class_names"]))
+    try:
+        channels, num_classes = about["image_shape"][0], len(about["class_names"])
+    except (KeyError, TypeError, IndexError) as error:
+        raise RunError(f"{run.folder / 'meta.json'} is broken: {error!r}") from error
+    model = make_model(run.config, channels=channels, num_classes=num_classes)
     run.load_weights(model)
     return model.eval()

@@ -52,6 +52,8 @@ class Classification:
             raise ConfigError(f"train.batch_size must be at most the {images} training images, got {batch_size}")
         # With a single glimpse nothing is chosen, and what would choose is idle.
         self.all_parameters_used = model.num_glimpses > 1 or model.first == "learned"
+        if model.how == "hard":  # a weight of zero leaves its term out
+            self.all_parameters_used &= loss.reinforce > 0 and (model.baseline is None or loss.baseline_weight > 0)
 
     def about(self) -> dict[str, Any]:
         """What a run folder has to say for the model to be used without the data."""

@@ -1,29 +1,23 @@
-"""The configuration of a run: typed, frozen, checked, and the same in a file and on the command line.
+"""The configuration of a run: typed, frozen and checked. `parsing.py` reads it from files and command lines.
 
 `sensor: {patch_size: 8}` in a YAML file is `Config.sensor.patch_size` and `--sensor.patch_size 8`. A file holds only
 what differs from the defaults below. Only `build.py` and the scripts read these; everything else takes plain values.
 """
 
 import dataclasses
-import difflib
-import re
-from argparse import SUPPRESS
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import yaml
-from jsonargparse import ArgumentParser, set_parsing_settings
-
-set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
 
 class ConfigError(ValueError):
     """A setting that cannot be; the message names it, says what is valid, and what came."""
 
 
-def _require(ok: bool, key: str, expected: str, got: Any) -> None:
+def require(ok: bool, key: str, expected: str, got: Any) -> None:
+    """Raise a ConfigError unless a setting is as expected."""
     if not ok:
         raise ConfigError(f"{key} must be {expected}, got {got!r}")
 
@@ -31,7 +25,7 @@ def _require(ok: bool, key: str, expected: str, got: Any) -> None:
 def _require_positive(config: Any, group: str, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
-        _require(value > 0, f"{group}{name}", "positive" if isinstance(value, float) else "at least 1", value)
+        require(value > 0, f"{group}{name}", "positive" if isinstance(value, float) else "at least 1", value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,21 +63,21 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         canvas = self.canvas if isinstance(self.canvas, tuple) else (self.canvas, self.canvas)
-        _require(min(canvas) >= 28, "data.canvas", "at least 28, the side of a digit", self.canvas)
+        require(min(canvas) >= 28, "data.canvas", "at least 28, the side of a digit", self.canvas)
         _require_positive(self, "data.", "num_digits")
-        _require(self.num_distractors >= 0, "data.num_distractors", "at least 0", self.num_distractors)
-        _require(1 <= self.distractor_size <= 28, "data.distractor_size", "in 1..28", self.distractor_size)
-        _require(
+        require(self.num_distractors >= 0, "data.num_distractors", "at least 0", self.num_distractors)
+        require(1 <= self.distractor_size <= 28, "data.distractor_size", "in 1..28", self.distractor_size)
+        require(
             (self.target == "label") == (self.num_digits == 1),
             "data.target",
             "label for one digit, and mark, combine or sum for several",
             f"{self.target} with data.num_digits {self.num_digits}",
         )
-        _require(self.size is None or min(self.size) >= 1, "data.size", "null or two numbers of at least 1", self.size)
+        require(self.size is None or min(self.size) >= 1, "data.size", "null or two numbers of at least 1", self.size)
         for name in ("valid_fraction", "test_fraction"):
             value = getattr(self, name)
-            _require(0 < value < 1, f"data.{name}", "between 0 and 1", value)
-        _require(self.workers >= 0, "data.workers", "at least 0", self.workers)
+            require(0 < value < 1, f"data.{name}", "between 0 and 1", value)
+        require(self.workers >= 0, "data.workers", "at least 0", self.workers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +97,7 @@ class SensorConfig:
 
     def __post_init__(self) -> None:
         _require_positive(self, "sensor.", "patch_size", "num_scales", "scale_factor")
-        _require(
+        require(
             self.scale_factor > 1 or self.num_scales == 1,
             "sensor.scale_factor",
             f"at least 2 with {self.num_scales} scales (else they are all the same)",
@@ -136,7 +130,7 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         _require_positive(self, "network.", "what_dim", "where_dim", "glimpse_dim", "state_dim", "pixel_std")
-        _require(self.conv_channels >= 2, "network.conv_channels", "at least 2", self.conv_channels)
+        require(self.conv_channels >= 2, "network.conv_channels", "at least 2", self.conv_channels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,9 +160,9 @@ class AttentionConfig:
 
     def __post_init__(self) -> None:
         _require_positive(self, "attention.", "std", "scorer_dim")
-        _require(self.std_end is None or self.std_end > 0, "attention.std_end", "null or positive", self.std_end)
-        _require(0 < self.std_until <= 1, "attention.std_until", "in (0, 1]", self.std_until)
-        _require(min(self.grid) >= 1, "attention.grid", "two numbers of at least 1", self.grid)
+        require(self.std_end is None or self.std_end > 0, "attention.std_end", "null or positive", self.std_end)
+        require(0 < self.std_until <= 1, "attention.std_until", "in (0, 1]", self.std_until)
+        require(min(self.grid) >= 1, "attention.grid", "two numbers of at least 1", self.grid)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,9 +195,9 @@ class LossConfig:
     def __post_init__(self) -> None:
         _require_positive(self, "loss.", "rollouts")
         for name in ("reinforce", "baseline_weight", "entropy"):
-            _require(getattr(self, name) >= 0, f"loss.{name}", "at least 0", getattr(self, name))
-        _require(0 <= self.discount <= 1, "loss.discount", "in [0, 1]", self.discount)
-        _require(
+            require(getattr(self, name) >= 0, f"loss.{name}", "at least 0", getattr(self, name))
+        require(0 <= self.discount <= 1, "loss.discount", "in [0, 1]", self.discount)
+        require(
             self.rollouts > 1 or self.baseline != "leave_one_out",
             "loss.rollouts",
             "at least 2 with loss.baseline leave_one_out",
@@ -215,7 +209,7 @@ class LossConfig:
 class TrainConfig:
     """train: how it is learned."""
 
-    epochs: int = 30
+    epochs: int = 20
     """Visits to all training images."""
     batch_size: int = 128
     """Images in a step, over all processes."""
@@ -248,11 +242,11 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _require_positive(self, "train.", "epochs", "batch_size", "lr", "clip", "log_every")
-        _require(0 < self.warmup < 1, "train.warmup", "between 0 and 1", self.warmup)
-        _require(0 <= self.momentum < 1, "train.momentum", "in [0, 1)", self.momentum)
-        _require(self.weight_decay >= 0, "train.weight_decay", "at least 0", self.weight_decay)
-        _require(self.limit is None or self.limit >= 1, "train.limit", "null or at least 1", self.limit)
-        _require(self.threads >= 0, "train.threads", "at least 0", self.threads)
+        require(0 < self.warmup < 1, "train.warmup", "between 0 and 1", self.warmup)
+        require(0 <= self.momentum < 1, "train.momentum", "in [0, 1)", self.momentum)
+        require(self.weight_decay >= 0, "train.weight_decay", "at least 0", self.weight_decay)
+        require(self.limit is None or self.limit >= 1, "train.limit", "null or at least 1", self.limit)
+        require(self.threads >= 0, "train.threads", "at least 0", self.threads)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,7 +262,7 @@ class ScoreConfig:
 
     def __post_init__(self) -> None:
         _require_positive(self, "score.", "batch_size")
-        _require(self.limit is None or self.limit >= 1, "score.limit", "null or at least 1", self.limit)
+        require(self.limit is None or self.limit >= 1, "score.limit", "null or at least 1", self.limit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,7 +286,7 @@ class Config:
     score: ScoreConfig = field(default_factory=ScoreConfig)
 
     def __post_init__(self) -> None:
-        _require(0 <= self.seed < 2**32, "seed", "in [0, 2**32)", self.seed)
+        require(0 <= self.seed < 2**32, "seed", "in [0, 2**32)", self.seed)
         _require_positive(self, "", "num_glimpses")
 
 
@@ -305,71 +299,8 @@ def keys(cls: type = Config, prefix: str = "") -> Iterator[str]:
             yield prefix + entry.name
 
 
-def parse(arguments: Sequence[str] = (), *, file: str | Path | None = None) -> Config:
-    """Make a config from a file (else the defaults) and overrides such as "--train.epochs 5"; raises ConfigError."""
-    settings = []
-    if file is not None:
-        _check_file(_read_yaml(file), Config, str(file))
-        settings = ["--config", str(file)]
-        _make(settings, f"{file}: ")  # alone first, so that an error is known to be the file's
-    return _make([*settings, *arguments])
-
-
-def split(arguments: Sequence[str], others: Sequence[str] = ()) -> tuple[list[str], dict[str, str], list[str]]:
-    """Sort a command line, in which every option takes one value.
-
-    Args:
-        arguments: The command line.
-        others: Names of options that are not settings.
-
-    Returns:
-        What is not an option; the other options and their values; the settings, for `parse`.
-
-    Raises:
-        ConfigError: If an option is neither a setting nor one of the others, or lacks its value.
-    """
-    words, found, settings = [], {}, []
-    rest = list(arguments)
-    while rest:
-        word = rest.pop(0)
-        if not word.startswith("-"):
-            words.append(word)
-            continue
-        name, equals, value = word.removeprefix("--").partition("=")
-        _check_option(name, [*keys(), *others])
-        if not equals:
-            if not rest:
-                raise ConfigError(f"--{name} lacks its value")
-            value = rest.pop(0)
-        if name in others:
-            found[name] = value
-        else:
-            settings.append(f"--{name}={value}")
-    return words, found, settings
-
-
-def make_parser(**options: Any) -> ArgumentParser:
-    """A parser of all settings, whose help lists each with its meaning, type and default."""
-    parser = _Parser(print_config=None, **options)
-    parser.add_argument("--config", action="config", help=SUPPRESS)
-    parser.add_class_arguments(Config)
-    for action in parser._actions:  # whole groups can be given as a file of their own: too much of a good thing
-        if action.dest in {entry.name for entry in dataclasses.fields(Config) if dataclasses.is_dataclass(entry.type)}:
-            action.help = SUPPRESS
-    return parser
-
-
-def _make(arguments: Sequence[str], source: str = "") -> Config:
-    parser = make_parser()
-    try:
-        parsed = parser.instantiate(parser.parse_args(list(arguments)))
-        return Config(**{entry.name: parsed[entry.name] for entry in dataclasses.fields(Config)})
-    except ConfigError as error:
-        raise ConfigError(f"{source}{error}") from error
-
-
 def to_yaml(config: Config) -> str:
-    """Write a config as YAML that `parse` reads back."""
+    """Write a config as YAML that `parsing.parse` reads back."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
@@ -377,62 +308,3 @@ def to_yaml(config: Config) -> str:
         return list(value) if isinstance(value, tuple) else value
 
     return yaml.safe_dump(plain(dataclasses.asdict(config)), sort_keys=False)
-
-
-class _Parser(ArgumentParser):
-    """Raises ConfigError where argparse would print its usage and exit."""
-
-    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        message = " ".join(message.split())
-        for pattern, words in (
-            (r'^Parser key "(.*?)": Expected', r"\1: expected"),
-            (r"a <class '(.*?)'>", r"\1"),
-            (r"a typing\.Literal\[(.*?)\]", r"one of \1"),
-            (r"\. Got value: ", ", got "),
-        ):
-            message = re.sub(pattern, words, message)
-        raise ConfigError(message) from ex
-
-
-def _read_yaml(file: str | Path) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read the config file {file}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from error
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise ConfigError(f"{file} must hold settings such as 'read: soft', got {type(content).__name__}")
-    return content
-
-
-def _check_file(content: dict[str, Any], cls: type, file: str, prefix: str = "") -> None:
-    """Fail at the first setting of a file that does not exist, with those that do."""
-    entries = {entry.name: entry.type for entry in dataclasses.fields(cls)}
-    for name, value in content.items():
-        if name not in entries:
-            raise ConfigError(f"{file}: there is no setting {prefix}{name}; {_valid(str(name), list(entries))}")
-        if dataclasses.is_dataclass(entries[name]):
-            if not isinstance(value, dict):
-                group = ", ".join(entry.name for entry in dataclasses.fields(entries[name]))
-                raise ConfigError(f"{file}: {prefix}{name} must be a group of settings ({group}), got {value!r}")
-            _check_file(value, entries[name], file, f"{prefix}{name}.")
-
-
-def _check_option(name: str, valid: list[str]) -> None:
-    if name in valid:
-        return
-    group = [key for key in valid if "." in name and key.startswith(name.split(".")[0] + ".")]
-    hint = _valid(name, group) if group else f"{_close(name, valid)}--help lists all"
-    raise ConfigError(f"there is no option --{name}; {hint}")
-
-
-def _valid(name: str, valid: list[str]) -> str:
-    return f"{_close(name, valid)}valid: {', '.join(valid)}"
-
-
-def _close(name: str, valid: list[str]) -> str:
-    close = difflib.get_close_matches(name, valid, n=1)
-    return f"did you mean {close[0]}? " if close else ""

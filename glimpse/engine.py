@@ -90,8 +90,18 @@ class Engine:
         Raises:
             RunError: If there is no usable checkpoint.
         """
+        if not (self.run.folder / LAST).exists() and not self.run.rows():
+            return  # stopped before the first checkpoint: this is the beginning
         tensors, state = self.run.load(LAST)
         load_into(self.task.model, weights_of(tensors), self.run.folder / LAST)
+        try:
+            self._restore(tensors, state)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(f"{self.run.folder / LAST} is broken: {error!r}") from error
+        if self.processes.main:
+            self.run.rewind(self.step)
+
+    def _restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
         names = [name for name, _ in self.task.model.named_parameters()]
         moments: dict[int, dict[str, Tensor]] = {}
         for key, value in tensors.items():
@@ -99,9 +109,7 @@ class Engine:
                 name, entry = key.removeprefix("optimizer.").rsplit(".", 1)
                 moments.setdefault(names.index(name), {})[entry] = value
         self.optimizer.load_state_dict({"state": moments, "param_groups": self.optimizer.state_dict()["param_groups"]})
-        self.epoch, self.seconds, self.best = state["epoch"], state["seconds"], state["best"]
-        if self.processes.main:
-            self.run.rewind(self.step)
+        self.epoch, self.seconds, self.best = int(state["epoch"]), float(state["seconds"]), state["best"]
 
     def save(self) -> None:
         """Write the checkpoint to resume from."""
@@ -200,7 +208,7 @@ class Engine:
     def _check_finite(self, terms: dict[str, tuple[float, Tensor]], norm: Tensor, index: int) -> None:
         if torch.isfinite(norm) and all(torch.isfinite(value) for _, value in terms.values()):
             return
-        values = ", ".join(f"{name} {float(value):g}" for name, (_, value) in terms.items())
+        values = ", ".join(f"{name} {float(value.detach()):g}" for name, (_, value) in terms.items())
         raise NonFiniteError(
             f"the training left the numbers in epoch {self.epoch + 1}, step {index + 1} of "
             f"{self.task.steps_per_epoch}: {values}, norm of the gradient {float(norm):g}. The weights after epoch "

@@ -14,6 +14,7 @@ checkpoint can be wrong but cannot run code. Each is written under a temporary n
 so a process killed at any moment leaves the last whole one.
 """
 
+import itertools
 import json
 import os
 import platform
@@ -30,7 +31,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from glimpse.config import Config, ConfigError, parse, to_yaml
+from glimpse.config import Config, ConfigError, to_yaml
+from glimpse.parsing import parse
 
 LAST, BEST = "last.safetensors", "best.safetensors"
 FORMAT = "glimpse-1"
@@ -80,23 +82,18 @@ class Run:
         Raises:
             RunError: If the folder cannot be made, or holds a run already.
         """
-        if folder is None:
-            stem = f"seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
-            parent = Path(config.train.folder) / name
-            folder = parent / stem
-            count = 1
-            while folder.exists():
-                count += 1
-                folder = parent / f"{stem}-{count}"
-        run = cls(folder, config)
-        if (run.folder / "config.yaml").exists():
-            raise RunError(f"{run.folder} holds a run already: resume it with --resume, or choose another folder")
+        parent = Path(config.train.folder) / name
         try:
+            if folder is None:
+                folder = _new_folder(parent, f"seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}")
+            run = cls(folder, config)
+            if (run.folder / "config.yaml").exists():
+                raise RunError(f"{run.folder} holds a run already: resume it with --resume, or choose another folder")
             run.folder.mkdir(parents=True, exist_ok=True)
             run.write_json("meta.json", {**_describe(), **about})
             write_atomically(run.folder / "config.yaml", to_yaml(config).encode())
         except OSError as error:
-            raise RunError(f"cannot write to the run folder {run.folder}: {error.strerror}") from error
+            raise RunError(f"cannot write to the run folder {folder or parent}: {error.strerror}") from error
         return run
 
     @classmethod
@@ -108,7 +105,7 @@ class Run:
         """
         folder = Path(folder)
         file = folder / "config.yaml"
-        if not file.is_file():
+        if not os.path.isfile(file):
             raise RunError(f"{folder} is not a run folder: there is no config.yaml in it")
         try:
             return cls(folder, parse(file=file))
@@ -117,7 +114,10 @@ class Run:
 
     def write_json(self, name: str, content: Any) -> None:
         """Write a JSON file."""
-        write_atomically(self.folder / name, (json.dumps(content, indent=2) + "\n").encode())
+        try:
+            write_atomically(self.folder / name, (json.dumps(content, indent=2) + "\n").encode())
+        except OSError as error:
+            raise RunError(f"cannot write {self.folder / name}: {error.strerror}") from error
 
     def read_json(self, name: str) -> Any:
         """Read a JSON file; raises RunError if it is missing or broken."""
@@ -184,10 +184,25 @@ class Run:
         return rows
 
     def rewind(self, step: int) -> None:
-        """Drop the rows of metrics.jsonl after a step, which will be made again."""
+        """Drop the rows of metrics.jsonl after a step, which will be made again, and what a kill left half-written."""
+        for leftover in self.folder.glob(".*.tmp"):
+            leftover.unlink(missing_ok=True)
         rows = [row for row in self.rows() if row["step"] <= step]
         content = "".join(json.dumps(row) + "\n" for row in rows)
         write_atomically(self.folder / "metrics.jsonl", content.encode())
+
+
+def _new_folder(parent: Path, stem: str) -> Path:
+    """Make a folder of this name, or of the first such name with a number that no other process has."""
+    parent.mkdir(parents=True, exist_ok=True)
+    for count in itertools.count(1):
+        folder = parent / (stem if count == 1 else f"{stem}-{count}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise AssertionError("unreachable")
 
 
 def weights_of(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -7,8 +7,8 @@ import torch
 import yaml
 
 from glimpse.build import make_model
-from glimpse.config import parse
 from glimpse.data import Batch, DataSet
+from glimpse.parsing import parse
 
 # Whatever a test relies on is set here or by the test: the defaults follow the experiments.
 TINY = (

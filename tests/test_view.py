@@ -5,8 +5,8 @@ import torch
 from matplotlib.patches import Ellipse, Rectangle
 
 from glimpse.build import make_model
-from glimpse.config import parse
 from glimpse.data import Batch
+from glimpse.parsing import parse
 from glimpse.places import Gaussian, Noise
 from glimpse.view.sheet import RIGHT, WRONG, draw_sheet, seen_patches
 from glimpse.view.tables import score_table

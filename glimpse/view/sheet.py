@@ -44,7 +44,9 @@ def draw_sheet(
     height, width = batch.images.shape[2:]
     scales = model.glimpses.sensor.num_scales
     aspect = height / width
-    figure = Figure(figsize=(1.35 * (steps + 1), count * (1.35 * aspect + 1.35 / scales + 0.45)), layout="constrained")
+    size = 1.35 * (steps + 1), count * (1.35 * aspect + 1.35 / scales + 0.3) + 0.2  # inches
+    figure = Figure(figsize=size, layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.01, hspace=0.0)
     grid = figure.add_gridspec(count * 2, steps + 1, height_ratios=[aspect, 1 / scales + 0.02] * count)
     patches = seen_patches(model, batch.images, rollout, how)  # (B, T, K, G, G, C)
     for row in range(count):
