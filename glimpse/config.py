@@ -209,7 +209,7 @@ class LossConfig:
 class TrainConfig:
     """train: how it is learned."""
 
-    epochs: int = 20
+    epochs: int = 22
     """Visits to all training images."""
     batch_size: int = 128
     """Images in a step, over all processes."""
