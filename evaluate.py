@@ -3,7 +3,7 @@
     python evaluate.py score RUN                          test error after each glimpse
     python evaluate.py glimpses RUN --out glimpses.png    a picture of what was seen, glimpse by glimpse
 
-RUN is a run folder that train.py made; nothing else is needed.
+RUN is a run folder that train.py made. Nothing else is needed, except the images of a data set of your own.
 """
 
 import argparse
@@ -25,6 +25,8 @@ def main(arguments: list[str]) -> int:
     except (ConfigError, DataError, RunError) as error:
         print(f"evaluate.py: error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
@@ -52,7 +54,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     score.add_argument("--rollouts", type=count, default=10, help="how many sampled rollouts to average (default: 10)")
     score.add_argument("--limit", type=count, help="score the first so many images only")
     score.add_argument("--batch-size", type=count, help="images at a time (default: score.batch_size of the run)")
-    score.add_argument("--seed", type=int, default=0, help="decides what is sampled (default: 0)")
+    score.add_argument("--seed", type=natural, default=0, help="decides what is sampled (default: 0)")
     score.add_argument("--json", action="store_true", help="print JSON instead of a table")
     score.set_defaults(command=run_score)
 
@@ -69,28 +71,32 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def count(text: str) -> int:
-    """A number of things, at least 1."""
+def natural(text: str, least: int = 0) -> int:
+    """A whole number of at least 0."""
     value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    if value < least:
+        raise argparse.ArgumentTypeError(f"must be at least {least}, got {value}")
     return value
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1."""
+    return natural(text, 1)
 
 
 def run_score(options: argparse.Namespace) -> None:
     """Score each run; all is read before anything is printed as JSON."""
-    from glimpse.build import build_data, load_model
+    from glimpse.build import load_run
     from glimpse.classification import score
     from glimpse.processes import processes
-    from glimpse.runs import Run
     from glimpse.view.tables import score_table
 
     results = []
     with processes(options.device, options.threads) as here:
         for folder in options.runs:
-            run = Run.open(folder)
-            model = load_model(folder).to(here.device)
-            data = getattr(build_data(run.config.data), options.split)
+            run, model, splits = load_run(folder)
+            model.to(here.device)
+            data = getattr(splits, options.split)
             how = options.read or run.config.score.read or run.config.read
             # A soft read is an expectation: there is nothing to sample, unless the first place is random.
             modes = ["greedy", "sampled", "averaged"] if how == "hard" else ["greedy"]
@@ -123,25 +129,24 @@ def run_score(options: argparse.Namespace) -> None:
                 print(f"{folder}: {how} read, {images:,} {options.split} images\n")
                 print(score_table({names.get(mode, mode): values for mode, values in scores.items()}), end="\n\n")
     if options.json:
-        print(json.dumps(results if len(results) > 1 else results[0], indent=2))
+        print(json.dumps(results, indent=2))
 
 
 def run_glimpses(options: argparse.Namespace) -> None:
     """Draw a sheet of glimpses."""
     import torch
 
-    from glimpse.build import build_data, load_model
+    from glimpse.build import load_run
     from glimpse.config import ConfigError
     from glimpse.data import take
     from glimpse.places import Noise
     from glimpse.processes import processes
-    from glimpse.runs import Run
     from glimpse.view.sheet import draw_sheet
 
     with processes(options.device, options.threads) as here:
-        run = Run.open(options.run)
-        model = load_model(options.run).to(here.device)
-        data = getattr(build_data(run.config.data), options.split)
+        run, model, splits = load_run(options.run)
+        model.to(here.device)
+        data = getattr(splits, options.split)
         if wrong := [index for index in options.images if not 0 <= index < len(data)]:
             raise ConfigError(f"--images must be in 0..{len(data) - 1}, got {wrong[0]}")
         batch = take(data, options.images)

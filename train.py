@@ -61,9 +61,9 @@ def main(arguments: list[str]) -> int:
 
 
 def fail(error: Exception, code: int) -> int:
-    """Say what was wrong, once."""
-    if os.environ.get("RANK", "0") == "0":
-        print(f"train.py: error: {error}", file=sys.stderr)
+    """Say what was wrong."""
+    rank = f" [process {os.environ['RANK']}]" if "RANK" in os.environ else ""
+    print(f"train.py: error{rank}: {error}", file=sys.stderr)
     return code
 
 
@@ -72,21 +72,26 @@ def train(config: Config, *, run: Any = None, name: str = "", folder: str | None
     from glimpse.build import build_task
     from glimpse.engine import Engine
     from glimpse.processes import processes
-    from glimpse.runs import LAST, Run
+    from glimpse.runs import LAST, Run, seed_everything
 
     resumed = run is not None
+    seed_everything(config.seed)
     with processes(config.train.device, config.train.threads) as here:
         begun = resumed and (run.folder / LAST).exists()
         # What a run began from may be gone when it is resumed, and is not needed.
         task = build_task(dataclasses.replace(config, init_from=None) if begun else config, here)
         if not resumed:
             # Only the main process writes; the others need the settings alone.
-            run = Run.create(config, name=name, about=task.about(), folder=folder) if here.main else Run(".", config)
+            about = {"name": name, **task.about(), **here.about()}
+            run = Run.create(config, name=name, about=about, folder=folder) if here.main else Run(".", config)
         engine = Engine(task, run, here)
         if resumed:
             engine.resume()
         if here.main:
             begin(run, task, engine)
+            before = run.read_json("meta.json")
+            if changed := [f"{key} {value}" for key, value in here.about().items() if before.get(key, value) != value]:
+                print(f"Unlike before, with {', '.join(changed)}: the same up to rounding, not bit for bit")
         try:
             engine.train()
             if not here.main:

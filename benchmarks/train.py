@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
-from timing import LoopSensor, side_by_side
+from timing import LoopSensor, TunedLoopSensor, side_by_side
 
 from glimpse.build import build_task
 from glimpse.classification import Classification
@@ -86,11 +86,11 @@ def main(settings: list[str]) -> None:
     """Compare hard, soft and hard with a crop loop."""
     steppers = {}
     with processes() as here:
-        for name in ("hard", "soft", "hard, crop loop"):
+        for name in ("hard", "soft", "hard, tuned loop", "hard, crop loop"):
             config = parse([*settings, f"--read={name.split(',')[0]}"])
             task = build_task(config, here)
             if "loop" in name:
-                task.model.glimpses.sensor.__class__ = LoopSensor
+                task.model.glimpses.sensor.__class__ = TunedLoopSensor if "tuned" in name else LoopSensor
             task.model.train()
             steppers[name] = Stepper(task, config.train)
         times = side_by_side(steppers, seconds=10)

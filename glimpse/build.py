@@ -1,6 +1,8 @@
-"""From a config to a model, its data and its task: the only place that reads the config."""
+"""From a config to a model, its data and its task."""
 
 from pathlib import Path
+
+import torch
 
 from glimpse.attention import Attention, LocationAttention
 from glimpse.classification import Classification
@@ -9,7 +11,7 @@ from glimpse.config import Config, ConfigError, DataConfig
 from glimpse.data import DataSet, Splits, cluttered_mnist, image_folder, torchvision_data
 from glimpse.networks import GlimpseNetwork, RecurrentCore
 from glimpse.processes import Processes
-from glimpse.runs import Run, RunError, seed_everything
+from glimpse.runs import Run, RunError
 from glimpse.sensor import Sensor
 
 
@@ -49,7 +51,12 @@ def make_model(config: Config, *, channels: int, num_classes: int) -> RecurrentA
         channels: Channels of the images.
         num_classes: Number of classes.
     """
-    seed_everything(config.seed)
+    with torch.random.fork_rng(devices=[]):  # the caller's random numbers are none of our business
+        torch.manual_seed(config.seed)
+        return _make_model(config, channels=channels, num_classes=num_classes)
+
+
+def _make_model(config: Config, *, channels: int, num_classes: int) -> RecurrentAttention:
     sensor = Sensor(
         patch_size=config.sensor.patch_size,
         num_scales=config.sensor.num_scales,
@@ -150,12 +157,33 @@ def load_model(folder: str | Path) -> RecurrentAttention:
     Raises:
         RunError: If the folder is not a run, or its checkpoint cannot be used.
     """
+    return _load_model(Run.open(folder))[0]
+
+
+def load_run(folder: str | Path) -> tuple[Run, RecurrentAttention, Splits]:
+    """Open a run folder, with the best weights of its model and the data it was trained on.
+
+    Raises:
+        RunError: If the folder is not a run, or its checkpoint cannot be used, or the data has changed.
+        DataError: If the data cannot be read.
+    """
     run = Run.open(folder)
+    model, image_shape, class_names = _load_model(run)
+    data = build_data(run.config.data)
+    if (image_shape, class_names) != (list(data.test.image_shape), list(data.test.class_names)):
+        raise RunError(
+            f"the data of {folder} is not what it was trained on: images of {image_shape} and "
+            f"{len(class_names)} classes then, {list(data.test.image_shape)} and {data.test.num_classes} now"
+        )
+    return run, model, data
+
+
+def _load_model(run: Run) -> tuple[RecurrentAttention, list[int], list[str]]:
     about = run.read_json("meta.json")
     try:
-        channels, num_classes = about["image_shape"][0], len(about["class_names"])
+        image_shape, class_names = list(about["image_shape"]), list(about["class_names"])
+        model = make_model(run.config, channels=image_shape[0], num_classes=len(class_names))
     except (KeyError, TypeError, IndexError) as error:
         raise RunError(f"{run.folder / 'meta.json'} is broken: {error!r}") from error
-    model = make_model(run.config, channels=channels, num_classes=num_classes)
     run.load_weights(model)
-    return model.eval()
+    return model.eval(), image_shape, class_names

@@ -49,7 +49,10 @@ class Classification:
         images = len(data.train) if limit is None else min(limit, len(data.train))
         self.steps_per_epoch = images // batch_size
         if self.steps_per_epoch == 0:
-            raise ConfigError(f"train.batch_size must be at most the {images} training images, got {batch_size}")
+            reason = "train.limit" if limit is not None and limit < len(data.train) else "the training images"
+            raise ConfigError(f"train.batch_size must be at most {images} ({reason}), got {batch_size}")
+        if loss.normalise and model.how == "hard" and batch_size * loss.rollouts < 2:
+            raise ConfigError("train.batch_size must be at least 2 with loss.normalise, got 1")
         # With a single glimpse nothing is chosen, and what would choose is idle.
         self.all_parameters_used = model.num_glimpses > 1 or model.first == "learned"
         if model.how == "hard":  # a weight of zero leaves its term out
@@ -87,7 +90,7 @@ class Classification:
         if settings.rollouts > 1 and self.model.how == "hard":
             images = images.repeat_interleave(settings.rollouts, 0)
             targets = targets.repeat_interleave(settings.rollouts, 0)
-        again = noise.fork()
+        again = noise.fork() if settings.baseline == "self_critical" else noise
         rollout: Rollout = model(images, noise=noise)
         terms = {
             "cross_entropy": (1.0, losses.cross_entropy(rollout.logits, targets, settings.classify)),
@@ -202,11 +205,11 @@ def score(
             answers = torch.stack([outcome.logits.sigmoid() for outcome in outcomes]).mean(0).logit()
         else:
             answers = torch.stack([outcome.logits.softmax(-1) for outcome in outcomes]).mean(0)
-        wrong = wrong + (1 - losses.correct(answers, targets)).double().sum(0)
+        wrong = wrong + (1 - losses.correct(answers, targets)).sum(0).cpu().double()
         if batch.boxes.shape[1]:
             where = torch.stack([outcome.locations for outcome in outcomes])  # (M, B, T, 2)
             found = hits(where.flatten(0, 1), batch.boxes.to(device).repeat(repeats, 1, 1), *inputs.shape[2:])
-            hit = hit + found.double().sum(0) / repeats
+            hit = hit + found.sum(0).cpu().double() / repeats
             boxes = True
         images += len(targets)
     model.train(training)

@@ -1,7 +1,7 @@
 """The configuration of a run: typed, frozen and checked. `parsing.py` reads it from files and command lines.
 
 `sensor: {patch_size: 8}` in a YAML file is `Config.sensor.patch_size` and `--sensor.patch_size 8`. A file holds only
-what differs from the defaults below. Only `build.py` and the scripts read these; everything else takes plain values.
+what differs from the defaults below. Models, sensors and losses take plain values: `build.py` reads them off here.
 """
 
 import dataclasses
@@ -65,7 +65,8 @@ class DataConfig:
         canvas = self.canvas if isinstance(self.canvas, tuple) else (self.canvas, self.canvas)
         require(min(canvas) >= 28, "data.canvas", "at least 28, the side of a digit", self.canvas)
         _require_positive(self, "data.", "num_digits")
-        require(self.num_distractors >= 0, "data.num_distractors", "at least 0", self.num_distractors)
+        require(0 <= self.num_distractors <= 200, "data.num_distractors", "in 0..200", self.num_distractors)
+        require(self.num_digits <= 10, "data.num_digits", "at most 10", self.num_digits)
         require(1 <= self.distractor_size <= 28, "data.distractor_size", "in 1..28", self.distractor_size)
         require(
             (self.target == "label") == (self.num_digits == 1),
@@ -77,6 +78,8 @@ class DataConfig:
         for name in ("valid_fraction", "test_fraction"):
             value = getattr(self, name)
             require(0 < value < 1, f"data.{name}", "between 0 and 1", value)
+        held_out = self.valid_fraction + self.test_fraction
+        require(held_out < 1, "data.valid_fraction", "less than 1 together with data.test_fraction", held_out)
         require(self.workers >= 0, "data.workers", "at least 0", self.workers)
 
 
@@ -180,11 +183,11 @@ class LossConfig:
     discount: float = 0.0
     """each: weight of the next answer; 0 judges a choice by its own glimpse only."""
     baseline: Literal["none", "learned", "self_critical", "leave_one_out"] = "learned"
-    """What the reward is compared with: nothing, a prediction, the greedy rollout, other rollouts of the same image."""
+    """What the reward is compared with: nothing, a prediction, the greedy rollout, other rollouts of the image."""
     rollouts: int = 1
     """Rollouts of each image in a training step; leave_one_out needs at least 2."""
     normalise: bool = True
-    """Give the advantages mean 0 and variance 1 in each batch, at each choice."""
+    """Give the advantages mean 0 and variance 1 in each batch, at each choice; so even without a baseline."""
     baseline_weight: float = 1.0
     """Weight of the error of a learned baseline."""
     entropy: float = 0.0

@@ -102,11 +102,14 @@ class Engine:
             self.run.rewind(self.step)
 
     def _restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-        names = [name for name, _ in self.task.model.named_parameters()]
+        parameters = dict(self.task.model.named_parameters())
+        names = list(parameters)
         moments: dict[int, dict[str, Tensor]] = {}
         for key, value in tensors.items():
             if key.startswith("optimizer."):
                 name, entry = key.removeprefix("optimizer.").rsplit(".", 1)
+                if value.dim() and value.shape != parameters[name].shape:
+                    raise ValueError(f"{key} has shape {tuple(value.shape)}")
                 moments.setdefault(names.index(name), {})[entry] = value
         self.optimizer.load_state_dict({"state": moments, "param_groups": self.optimizer.state_dict()["param_groups"]})
         self.epoch, self.seconds, self.best = int(state["epoch"]), float(state["seconds"]), state["best"]
@@ -135,7 +138,10 @@ class Engine:
             )
         writer = None
         if processes.main and self.settings.tensorboard:
-            writer = SummaryWriter(self.run.folder / "tensorboard", purge_step=self.step + 1)
+            try:
+                writer = SummaryWriter(self.run.folder / "tensorboard", purge_step=self.step + 1)
+            except OSError as error:
+                raise RunError(f"cannot write to the run folder {self.run.folder}: {error.strerror}") from error
         try:
             if processes.main and self.epoch == 0:
                 self.save()  # so that a run stopped in its first epoch can be resumed too

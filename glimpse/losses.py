@@ -1,7 +1,7 @@
 """Losses and estimators: pure functions of tensors, unweighted; the weights live in the config.
 
-REINFORCE (Williams, 1992) as in Recurrent Models of Visual Attention (arXiv:1406.6247), section 3.2, equation 3 and the
-baseline below it. Every stop-gradient is an explicit `detach`.
+REINFORCE (Williams, 1992) with a baseline, as in Recurrent Models of Visual Attention (arXiv:1406.6247), section 3.2.
+Every stop-gradient is an explicit `detach`.
 
 Shapes: B batch, T glimpses, N choices (the last N of the T glimpses were chosen), M rollouts of each image.
 """
@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 RewardKind = Literal["accuracy", "log_likelihood"]
-RewardWhen = Literal["last", "each"]
+When = Literal["last", "each"]
 
 
 def log_likelihood(logits: Tensor, targets: Tensor) -> Tensor:
@@ -41,9 +41,9 @@ def correct(logits: Tensor, targets: Tensor) -> Tensor:
     return (logits.argmax(-1) == targets.unsqueeze(1)).to(logits.dtype)
 
 
-def cross_entropy(logits: Tensor, targets: Tensor, when: RewardWhen = "each") -> Tensor:
+def cross_entropy(logits: Tensor, targets: Tensor, when: When = "each") -> Tensor:
     """Mean cross-entropy of the answers after each glimpse, or after the last."""
-    _check("when", when, RewardWhen)
+    _check("when", when, When)
     each = -log_likelihood(logits, targets)
     return each.mean() if when == "each" else each[:, -1].mean()
 
@@ -54,7 +54,7 @@ def rewards(logits: Tensor, targets: Tensor, kind: RewardKind = "accuracy") -> T
     return (correct if kind == "accuracy" else log_likelihood)(logits.detach(), targets)
 
 
-def returns(rewards: Tensor, num_choices: int, when: RewardWhen = "last", discount: float = 1.0) -> Tensor:
+def returns(rewards: Tensor, num_choices: int, when: When = "last", discount: float = 1.0) -> Tensor:
     """What each choice led to.
 
     Args:
@@ -67,7 +67,7 @@ def returns(rewards: Tensor, num_choices: int, when: RewardWhen = "last", discou
     Returns:
         (B, N).
     """
-    _check("when", when, RewardWhen)
+    _check("when", when, When)
     if when == "last":
         return rewards[:, -1:].expand(-1, num_choices)
     total = torch.zeros_like(rewards[:, 0])

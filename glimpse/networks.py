@@ -1,9 +1,9 @@
 """The networks between the sensor and the answer: glimpse network and recurrent core.
 
-Recurrent Models of Visual Attention (arXiv:1406.6247), section 4 "Design". The glimpse network joins what was seen and
-where: g = relu(Linear(what) + Linear(where)) with what = relu(Linear(patches)) and where = relu(Linear(location)); the
-core is h_t = relu(Linear(h_tm1) + Linear(g_t)). Departures, by choice of the user: a convolutional "what" path, and GRU
-and LSTM cores.
+Recurrent Models of Visual Attention (arXiv:1406.6247), the design of its experiments. The glimpse network joins what
+was seen and where: g = relu(Linear(what) + Linear(where)) with what = relu(Linear(patches)) and where =
+relu(Linear(location)); the core is h_t = relu(Linear(h_tm1) + Linear(g_t)). Departures, by choice of the user: a
+convolutional "what" path, and GRU and LSTM cores.
 
 Shapes: B batch, K scales, C channels, G patch side, D state size.
 """

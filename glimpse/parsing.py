@@ -54,7 +54,7 @@ def split(arguments: Sequence[str], others: Sequence[str] = ()) -> tuple[list[st
         if not word.startswith("-"):
             words.append(word)
             continue
-        name, equals, value = word.removeprefix("--").partition("=")
+        name, equals, value = word.lstrip("-").partition("=")
         _check_option(name, [*keys(), *others])
         if not equals:
             if not rest:

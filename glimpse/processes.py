@@ -28,6 +28,10 @@ class Processes(NamedTuple):
         """Whether this is the process that writes."""
         return self.rank == 0
 
+    def about(self) -> dict[str, str | int]:
+        """What the last bits of a result depend on."""
+        return {"device": str(self.device), "processes": self.world_size, "threads": torch.get_num_threads()}
+
     def mean(self, x: Tensor) -> Tensor:
         """The mean of x over all processes, which must hold equally many examples; has no gradient."""
         if self.world_size > 1:
@@ -74,7 +78,13 @@ def processes(device: str = "auto", threads: int = 0) -> Iterator[Processes]:
     if world_size == 1:
         yield Processes(0, 1, here)
         return
-    dist.init_process_group("nccl" if here.type == "cuda" else "gloo")
+    if here.type == "cuda":
+        if ":" in device:
+            raise ConfigError(f"the device of several processes must be cuda, without a number, got {device!r}")
+        torch.cuda.set_device(here)
+        dist.init_process_group("nccl", device_id=here)
+    else:
+        dist.init_process_group("gloo")
     try:
         yield Processes(rank, world_size, here)
     finally:

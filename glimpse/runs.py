@@ -14,6 +14,7 @@ checkpoint can be wrong but cannot run code. Each is written under a temporary n
 so a process killed at any moment leaves the last whole one.
 """
 
+import dataclasses
 import itertools
 import json
 import os
@@ -83,6 +84,9 @@ class Run:
             RunError: If the folder cannot be made, or holds a run already.
         """
         parent = Path(config.train.folder) / name
+        # An absolute path, so that the run can be scored from anywhere.
+        data = dataclasses.replace(config.data, root=str(Path(config.data.root).absolute()))
+        config = config if config.data.kind == "cluttered" else dataclasses.replace(config, data=data)
         try:
             if folder is None:
                 folder = _new_folder(parent, f"seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}")
@@ -148,7 +152,7 @@ class Run:
         """
         path = self.folder / name
         if not path.is_file():
-            raise RunError(f"{path} is missing: the run was stopped before its first epoch was over")
+            raise RunError(f"{path} is missing; if the run was stopped in its first epoch, resume it")
         try:
             with safe_open(path, "pt") as file:
                 header = file.metadata() or {}
@@ -176,7 +180,11 @@ class Run:
         """All rows of metrics.jsonl; a last line cut short by a kill is left out."""
         path = self.folder / "metrics.jsonl"
         rows = []
-        for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            lines = path.read_text().splitlines() if path.exists() else []
+        except (OSError, UnicodeDecodeError) as error:
+            raise RunError(f"cannot read {path}: {error}") from error
+        for line in lines:
             try:
                 rows.append(json.loads(line))
             except json.JSONDecodeError:
@@ -185,11 +193,14 @@ class Run:
 
     def rewind(self, step: int) -> None:
         """Drop the rows of metrics.jsonl after a step, which will be made again, and what a kill left half-written."""
-        for leftover in self.folder.glob(".*.tmp"):
-            leftover.unlink(missing_ok=True)
-        rows = [row for row in self.rows() if row["step"] <= step]
+        rows = [row for row in self.rows() if row.get("step", 0) <= step]
         content = "".join(json.dumps(row) + "\n" for row in rows)
-        write_atomically(self.folder / "metrics.jsonl", content.encode())
+        try:
+            for leftover in self.folder.glob(".*.tmp"):
+                leftover.unlink(missing_ok=True)
+            write_atomically(self.folder / "metrics.jsonl", content.encode())
+        except OSError as error:
+            raise RunError(f"cannot write to the run folder {self.folder}: {error.strerror}") from error
 
 
 def _new_folder(parent: Path, stem: str) -> Path:

@@ -29,7 +29,7 @@ from glimpse.places import Gaussian
 
 Plan = Literal["auto", "table", "crop"]
 
-# Relative cost of the two hard plans (ns per element on a 2-core CPU, `python benchmarks/sensor.py --fit`).
+# Relative cost of the two hard plans: ns per element on a 2-core CPU (`python benchmarks/sensor.py --fit`).
 TABLE_BUILD, TABLE_BUILD_DOUBLE, TABLE_READ, CROP_READ = 1.2, 2.5, 2.2, 0.3
 PAD, MEND = 0.03, 0.25  # the same per byte of a padded image, and per pixel of a square
 FLOAT32_INTEGERS = 2**24  # float32 holds every integer up to here exactly
@@ -111,11 +111,11 @@ class Sensor:
     def _table_pays(self, images: Tensor, num_reads: int) -> bool:
         if self.plan != "auto":
             return self.plan == "table"
-        if images.requires_grad:  # the windows of the crop plan have no affordable backward pass
-            return True
         dtype = table_dtype(images)
         if dtype == torch.float64 and images.device.type == "mps":  # no double precision there
             return False
+        if images.requires_grad:  # the windows of the crop plan have no affordable backward pass
+            return True
         height, width = images.shape[2:]
         build = height * width * (TABLE_BUILD if dtype == torch.float32 else TABLE_BUILD_DOUBLE)
         per_read = self.num_scales * (self.patch_size + 1) ** 2 * TABLE_READ
@@ -156,7 +156,9 @@ class View:
             raise ValueError(f"location must have shape ({batch}, 2), got {tuple(location.shape)}")
         if location.dtype in (torch.float16, torch.bfloat16):
             location = location.float()  # half precision cannot name every pixel
-        anchor = self.sensor.anchor(location.detach(), height, width).floor().clamp(*self._furthest).long()
+        # Not a number is nowhere: background. The location itself still carries it to where it will be noticed.
+        anchor = self.sensor.anchor(location.detach(), height, width).floor().nan_to_num(math.inf)
+        anchor = anchor.clamp(*self._furthest).long()
         patches = self._sums(anchor) * self._scale  # (B, K, C, G, G)
         if self.sensor.background:
             column, row = anchor.unbind(1)

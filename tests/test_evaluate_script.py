@@ -28,6 +28,14 @@ TINY = [
 ]
 
 
+# The settings of the tiny runs, with images of another size.
+OTHER_DATA = """
+num_glimpses: 2
+network: {what: fc, state_dim: 16, glimpse_dim: 16}
+data: {canvas: 64}
+"""
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
@@ -38,7 +46,8 @@ def runs(tmp_path_factory):
 
 def score(capsys, *arguments):
     assert evaluate.main(["score", "--json", *map(str, arguments)]) == 0
-    return json.loads(capsys.readouterr().out)
+    (found,) = json.loads(capsys.readouterr().out)
+    return found
 
 
 def test_greedy_score_is_the_one_training_reported(runs, capsys):
@@ -102,6 +111,7 @@ def test_broken_runs(runs, tmp_path, capsys):
         ("best.safetensors", "nonsense", "best.safetensors is broken"),
         ("config.yaml", "network: {state_dim: 8}", "best.safetensors is a checkpoint of another architecture"),
         ("meta.json", "{", "meta.json is broken"),
+        ("config.yaml", OTHER_DATA, "is not what it was trained on: images of [1, 60, 60] and 10 classes then"),
         ("config.yaml", "sensors: 1", "there is no setting sensors"),
     ):
         original = (broken / name).read_bytes()
@@ -115,6 +125,7 @@ def test_bad_arguments_exit_with_2(capsys):
     for arguments, message in (
         (["score"], "the following arguments are required: RUN"),
         (["score", "x", "--limit", "0"], "argument --limit: must be at least 1, got 0"),
+        (["score", "x", "--seed", "-1"], "argument --seed: must be at least 0, got -1"),
         (["dance"], "invalid choice: 'dance'"),
     ):
         with pytest.raises(SystemExit) as caught:

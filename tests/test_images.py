@@ -147,7 +147,7 @@ def test_other_size_is_named(tmp_path, workers):
         [contents(data) for data in splits]
     assert str(error.value) == (
         f"{tmp_path}/dog/odd.png is 5 x 4 (height x width) but the first image is 6 x 9; "
-        "set size=(height, width) to resize all images"
+        "set size=(height, width), data.size in a config, to resize all images"
     )
 
 

@@ -106,7 +106,7 @@ def test_corrupt_cached_file_is_named_and_can_be_deleted(cache, damage):
 
 def test_unreadable_cached_file_is_named(tmp_path):
     with pytest.raises(DataError, match=f"cannot read {tmp_path}"):
-        mnist_module._read(tmp_path, header=0)
+        mnist_module._verify(tmp_path)
 
 
 def test_killed_while_unpacking(cache):

@@ -453,3 +453,12 @@ def test_wrong_input(plan):
     for mean, std in (((1, 2), (2, 2)), ((2, 2), (2, 1)), ((2, 2), ())):
         with pytest.raises(ValueError, match=r"mean and std must have shape \(2, 2\), got \("):
             view.expect(Gaussian(torch.zeros(mean), torch.ones(std)))
+
+
+@pytest.mark.parametrize("plan", ["table", "crop"])
+def test_a_location_that_is_no_number_shows_background(plan):
+    images = torch.ones(2, 1, 9, 9)
+    for where in (math.nan, math.inf, -math.inf):
+        location = torch.tensor([[where, 0.0], [0.0, 0.0]])
+        read = Sensor(patch_size=3, num_scales=2, background=0.25, plan=plan).view(images).at(location)
+        assert (read[0] == 0.25).all() and (read[1, 0] == 1).all()

@@ -142,7 +142,8 @@ class ImageData(DataSet):
         if not self._resize and (image.height, image.width) != (height, width):
             raise DataError(
                 f"{self._part.describe(index)} is {image.height} x {image.width} (height x width) "
-                f"but the first image is {height} x {width}; set size=(height, width) to resize all images"
+                f"but the first image is {height} x {width}; set size=(height, width), data.size in a config, "
+                "to resize all images"
             )
         pixels = functional.pil_to_tensor(image.convert("L" if channels == 1 else "RGB"))
         return functional.resize(pixels, [height, width], antialias=True), int(label)

@@ -64,7 +64,7 @@ def torchvision_data(
     _check(size=size, channels=channels, workers=workers, valid_fraction=valid_fraction)
     names = torchvision_names()
     if name not in names:
-        raise DataError(f"name must be one of {', '.join(names)}, got {name!r}")
+        raise DataError(f"the data set's name must be one of {', '.join(names)}, got {name!r}")
     cls = getattr(datasets, name)
     train, valid, test = _open_splits(cls, root, download)
     kept = np.arange(len(train))
@@ -119,7 +119,7 @@ def image_folder(
     )
     root = Path(root)
     if not root.is_dir():
-        raise DataError(f"root must be a folder of images, but {root} is not a folder")
+        raise DataError(f"the data's root must be a folder of images, but {root} is not a folder")
     # A class may be called "train", then that folder has images but no folders.
     has_splits = (root / "train").is_dir() and any(path.is_dir() for path in (root / "train").iterdir())
     train = _open_folder(root / "train" if has_splits else root)
@@ -210,7 +210,9 @@ def _open(cls: type, root: str | Path, download: bool, **split: Any) -> Any | No
     except (RuntimeError, OSError, ImportError, ValueError) as error:
         if "for argument split" in str(error):
             return None
-        advice = "" if download else "; download=True fetches data sets that may be downloaded"
+        advice = (
+            "" if download else "; download=True, data.download in a config, fetches data sets that may be downloaded"
+        )
         raise DataError(f"cannot open {cls.__name__} in root {root}: {error}{advice}") from error
 
 

@@ -18,6 +18,7 @@ from typing import Literal
 
 import numpy as np
 import platformdirs
+from torchvision.datasets import MNIST
 
 from glimpse.data.base import DataError
 
@@ -48,9 +49,9 @@ def load_mnist(split: Split) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
     folder = unpack_mnist() / "MNIST" / "raw"
     stem = "t10k" if split == "test" else "train"
-    images = _read(folder / f"{stem}-images-idx3-ubyte", header=16).reshape(-1, 28, 28)
-    labels = _read(folder / f"{stem}-labels-idx1-ubyte", header=8).astype(np.int64)
-    labels.setflags(write=False)
+    for kind in ("images-idx3-ubyte", "labels-idx1-ubyte"):
+        _verify(folder / f"{stem}-{kind}")
+    images, labels = _read(folder.parents[1], split != "test")
     rows = {"train": slice(_VALID_START), "valid": slice(_VALID_START, None), "test": slice(None)}[split]
     return images[rows], labels[rows]
 
@@ -101,17 +102,24 @@ def _unpack(packed: Traversable, path: Path) -> None:
         ) from error
 
 
-@lru_cache
-def _read(path: Path, *, header: int) -> np.ndarray:
-    """The bytes of an IDX file after its header, (bytes,) uint8, verified."""
+def _verify(path: Path) -> None:
+    """Fails, naming the file, unless its content is what it should be."""
     try:
-        content = path.read_bytes()
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise DataError(f"cannot read {path} ({error})") from error
-    digest = hashlib.sha256(content).hexdigest()
     if digest != SHA256[path.name]:
         raise DataError(
             f"{path} is corrupt: its sha256 is {digest}, expected {SHA256[path.name]}. "
             "Delete it and it will be unpacked again"
         )
-    return np.frombuffer(content, np.uint8, offset=header)
+
+
+@lru_cache
+def _read(root: Path, train: bool) -> tuple[np.ndarray, np.ndarray]:
+    """All images (N, 28, 28) uint8 and labels (N,) int64 of one of torchvision's two splits, read-only."""
+    data = MNIST(str(root), train=train)
+    arrays = data.data.numpy(), data.targets.numpy()
+    for array in arrays:
+        array.setflags(write=False)
+    return arrays
