@@ -9,7 +9,7 @@ from helpers import TinyData, close, draw_bytes, tiny_config, tiny_model
 from torch import nn
 
 from glimpse import losses
-from glimpse.build import build_model
+from glimpse.build import build_model, make_model
 from glimpse.classification import Classification, noise_seed, score
 from glimpse.classifier import Rollout
 from glimpse.data import Splits
@@ -259,10 +259,27 @@ def test_batches_of_an_epoch():
     assert make_task("--train.batch_size=10", "--train.limit=100").steps_per_epoch == 1
 
 
+def test_normalising_needs_two():
+    with pytest.raises(ValueError, match=r"train.batch_size must be at least 2 with loss.normalise, got 1"):
+        make_task("--train.batch_size=1", "--loss.normalise=true", "--read=hard")
+    assert make_task("--train.batch_size=1", "--loss.normalise=true", "--loss.rollouts=2").steps_per_epoch > 1
+    assert make_task("--train.batch_size=1", "--loss.normalise=true", "--read=soft").steps_per_epoch > 1
+
+
+def test_building_a_model_leaves_the_callers_random_numbers_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    model = make_model(tiny_config(), channels=1, num_classes=3)
+    assert torch.equal(torch.rand(3), expected)
+    again = make_model(tiny_config(), channels=1, num_classes=3)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+
+
 def test_batch_larger_than_the_data():
-    with pytest.raises(ValueError, match="train.batch_size must be at most the 10 training images, got 11"):
+    with pytest.raises(ValueError, match=r"train.batch_size must be at most 10 \(the training images\), got 11"):
         make_task("--train.batch_size=11")
-    with pytest.raises(ValueError, match="train.batch_size must be at most the 5 training images, got 6"):
+    with pytest.raises(ValueError, match=r"train.batch_size must be at most 5 \(train.limit\), got 6"):
         make_task("--train.batch_size=6", "--train.limit=5")
 
 

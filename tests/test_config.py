@@ -365,10 +365,12 @@ def test_config_files(file):
 
 
 @pytest.mark.parametrize("name", ["cluttered60", "cluttered100", "cluttered60_grid"])
-def test_hard_and_soft_differ_in_one_word(name):
-    configs = {read: parse(file=REPOSITORY / "configs" / f"{name}_{read}.yaml") for read in ("hard", "soft")}
-    assert configs["hard"].read == "hard"
-    assert dataclasses.replace(configs["hard"], read="soft") == configs["soft"]
+def test_hard_and_soft_differ_in_how_they_read(name):
+    """In one word; but the std, a hard read's exploration and a soft one's blur, may have its own value for each."""
+    hard, soft = (parse(file=REPOSITORY / "configs" / f"{name}_{read}.yaml") for read in ("hard", "soft"))
+    assert (hard.read, soft.read) == ("hard", "soft")
+    width = {"std": hard.attention.std, "std_end": hard.attention.std_end}
+    assert hard == dataclasses.replace(soft, read="hard", attention=dataclasses.replace(soft.attention, **width))
 
 
 def _names(content, prefix=""):

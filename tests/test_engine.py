@@ -215,7 +215,7 @@ def test_parameters_without_a_gradient_are_announced(settings, tmp_path):
 
 
 def test_fewer_images_than_a_batch():
-    with pytest.raises(ValueError, match=r"train.batch_size must be at most the 10 training images, got 64"):
+    with pytest.raises(ValueError, match=r"train.batch_size must be at most 10 \(train.limit\), got 64"):
         make_engine(Run(".", tiny_config({"train.limit": 10})))
 
 

@@ -138,7 +138,7 @@ def test_unknown_public_name():
     [
         ({"train.device": "tpu9"}, r".*device must be auto, cpu, cuda, mps or the like, got 'tpu9'"),
         ({"train.device": "cuda:99"}, r".*device 'cuda:99' is not available on this machine: "),
-        ({"train.limit": 10}, r"train\.batch_size must be at most the 10 training images, got 64"),
+        ({"train.limit": 10}, r"train\.batch_size must be at most 10 \(train.limit\), got 64"),
         ({"init_from": "nowhere"}, r"nowhere is not a run folder: there is no config\.yaml in it"),
         ({"data.kind": "folder", "data.root": "nowhere"}, r".*nowhere.*"),
         ({"data.kind": "torchvision", "data.name": "Cifar10"}, r".*Cifar10.*"),
@@ -365,7 +365,9 @@ def test_two_processes_go_on_where_one_stopped(tmp_path):
 def test_batch_that_cannot_be_shared(tmp_path):
     result = torchrun(*tiny({"train.batch_size": 33, "train.folder": tmp_path / "out"}))
     assert result.returncode != 0
-    assert "train.py: error: train.batch_size must be a multiple of the 2 processes, got 33" in result.stderr
+    assert (
+        "train.py: error [process 0]: train.batch_size must be a multiple of the 2 processes, got 33" in result.stderr
+    )
     assert not (tmp_path / "out").exists()
     with pytest.raises(ValueError, match="train.batch_size must be a multiple of the 3 processes, got 64"):
         build_task(tiny_config(), Processes(0, 3, torch.device("cpu")))
