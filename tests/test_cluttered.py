@@ -122,7 +122,7 @@ def small():
     return ClutteredMNIST(split="valid", canvas=(36, 44), num_distractors=2)
 
 
-def take(batches, count=3):
+def first_batches(batches, count=3):
     return [Batch(*fields) for fields in islice(batches, count)]
 
 
@@ -131,15 +131,15 @@ def same(left, right):
 
 
 def test_an_epoch_depends_on_seed_and_number_alone(small):
-    first = take(small.epoch(seed=1, epoch=2, batch_size=50))
+    first = first_batches(small.epoch(seed=1, epoch=2, batch_size=50))
     torch.manual_seed(9)
     np.random.seed(9)
     again = ClutteredMNIST(split="valid", canvas=(36, 44), num_distractors=2)
-    assert same(first, take(again.epoch(seed=1, epoch=2, batch_size=50)))
-    assert not same(first, take(small.epoch(seed=1, epoch=3, batch_size=50)))
-    assert not same(first, take(small.epoch(seed=2, epoch=2, batch_size=50)))
+    assert same(first, first_batches(again.epoch(seed=1, epoch=2, batch_size=50)))
+    assert not same(first, first_batches(small.epoch(seed=1, epoch=3, batch_size=50)))
+    assert not same(first, first_batches(small.epoch(seed=2, epoch=2, batch_size=50)))
     train = ClutteredMNIST(split="train", canvas=(36, 44), num_distractors=2)
-    boxes = [batch.boxes for batch in take(train.epoch(seed=1, epoch=2, batch_size=50))]
+    boxes = [batch.boxes for batch in first_batches(train.epoch(seed=1, epoch=2, batch_size=50))]
     assert not torch.equal(torch.stack(boxes), torch.stack([batch.boxes for batch in first]))
     assert not torch.equal(first[0].boxes, first[1].boxes)
 
@@ -155,9 +155,9 @@ def test_an_epoch_shows_every_digit_once():
 
 @pytest.mark.parametrize("world_size", [2, 3, 6])
 def test_shares_of_ranks_make_up_the_batch(small, world_size):
-    whole = take(small.epoch(seed=3, epoch=1, batch_size=12))
+    whole = first_batches(small.epoch(seed=3, epoch=1, batch_size=12))
     shares = [
-        take(small.epoch(seed=3, epoch=1, batch_size=12, rank=rank, world_size=world_size))
+        first_batches(small.epoch(seed=3, epoch=1, batch_size=12, rank=rank, world_size=world_size))
         for rank in range(world_size)
     ]
     joined = [Batch(*map(torch.cat, zip(*parts, strict=True))) for parts in zip(*shares, strict=True)]
