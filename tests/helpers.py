@@ -45,7 +45,7 @@ TINY = (
 )
 
 
-def close(actual, expected, atol=1e-6):
+def assert_close(actual, expected, atol=1e-6):
     """Asserts that all elements differ by at most `atol`, whatever the types."""
     torch.testing.assert_close(actual, torch.as_tensor(expected), rtol=0, atol=atol, check_dtype=False)
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from helpers import close, draw, reached, under
+from helpers import assert_close, draw, reached, under
 
 from glimpse.attention import SCORERS, Attention, LocationAttention, read
 from glimpse.places import Categorical, Gaussian, Noise
@@ -51,8 +51,8 @@ def test_soft_context_is_the_weighted_sum_of_all_hard_contexts(scorer, masked):
     for place in range(PLACES):
         places = torch.full((BATCH,), place)
         total += soft.attention.log_prob(places).exp().unsqueeze(1) * memory.at(places)
-    close(soft.context, total, 1e-14)
-    close(soft.attention.weights.sum(1), torch.ones(BATCH), 1e-14)
+    assert_close(soft.context, total, 1e-14)
+    assert_close(soft.attention.weights.sum(1), torch.ones(BATCH), 1e-14)
 
 
 def additive_score(scorer, state, annotation):
@@ -78,7 +78,7 @@ def test_scores_follow_the_formula(scorer):
     logits = attention.where(state, attention.annotate(annotations)).logits
     for b in range(BATCH):
         for place in range(PLACES):
-            close(logits[b, place], FORMULAS[scorer](attention.scorer, state[b], annotations[b, place]), 1e-12)
+            assert_close(logits[b, place], FORMULAS[scorer](attention.scorer, state[b], annotations[b, place]), 1e-12)
 
 
 def test_values_are_the_annotations_or_their_projection():
@@ -86,7 +86,7 @@ def test_values_are_the_annotations_or_their_projection():
     for scorer in ("additive", "bilinear"):
         assert torch.equal(make_attention(scorer).annotate(annotations).values, annotations)
     attention = make_attention("scaled_dot")
-    close(attention.annotate(annotations).values, annotations @ attention.scorer.value.weight.T, 1e-12)
+    assert_close(attention.annotate(annotations).values, annotations @ attention.scorer.value.weight.T, 1e-12)
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
@@ -96,8 +96,8 @@ def test_masked_annotations_are_as_if_they_were_not_there(scorer):
     assert (reading.attention.weights[~mask] == 0).all() and (reading.attention.weights[mask] > 0).all()
     for b in range(BATCH):
         alone = attention(state[b : b + 1], attention.annotate(annotations[b : b + 1, mask[b]]))
-        close(reading.context[b], alone.context[0], 1e-14)
-        close(reading.attention.entropy()[b], alone.attention.entropy()[0], 1e-14)
+        assert_close(reading.context[b], alone.context[0], 1e-14)
+        assert_close(reading.attention.entropy()[b], alone.attention.entropy()[0], 1e-14)
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
@@ -130,7 +130,7 @@ def test_hard_reading_of_annotations(sample):
     assert torch.equal(reading.attention.logits, distribution.logits)
     for b in range(BATCH):
         assert torch.equal(reading.context[b], some_annotations()[b, expected[b]])
-        close(reading.log_prob[b], distribution.weights[b, expected[b]].log(), 1e-12)
+        assert_close(reading.log_prob[b], distribution.weights[b, expected[b]].log(), 1e-12)
 
 
 @pytest.mark.parametrize("sample", [True, False])
@@ -141,7 +141,7 @@ def test_hard_reading_of_the_plane(sample):
     reading = attention(some_state(), view, sample=sample, noise=Noise(4))
     assert torch.equal(reading.place, expected) and not reading.place.requires_grad
     assert torch.equal(reading.context, view.at(expected))
-    close(reading.log_prob, torch.distributions.Normal(mean, std).log_prob(expected).sum(1), 1e-12)
+    assert_close(reading.log_prob, torch.distributions.Normal(mean, std).log_prob(expected).sum(1), 1e-12)
 
 
 def test_soft_reading_of_the_plane():
@@ -181,7 +181,7 @@ def test_mean_of_the_location(squash):
     attention, state = make_locations(squash=squash), some_state() * 10
     linear = state @ attention.head.weight.T + attention.head.bias
     assert linear.abs().max() > 1
-    close(attention.where(state).mean, linear.tanh() if squash else linear, 1e-12)
+    assert_close(attention.where(state).mean, linear.tanh() if squash else linear, 1e-12)
 
 
 def test_fixed_std():
@@ -199,14 +199,14 @@ def test_fixed_std():
 
 def test_learned_std():
     attention = make_locations(std=0.3, learn_std=True, min_std=0.05)
-    close(attention.where(some_state()).std, [[0.3, 0.3]] * BATCH, 1e-6)
+    assert_close(attention.where(some_state()).std, [[0.3, 0.3]] * BATCH, 1e-6)
     with torch.no_grad():
         attention.std_head.weight.copy_(draw(2, STATE) - 0.5)
     raw = some_state() @ attention.std_head.weight.T + attention.std_head.bias
-    close(attention.where(some_state()).std, 0.05 + (1 + raw.exp()).log(), 1e-12)
+    assert_close(attention.where(some_state()).std, 0.05 + (1 + raw.exp()).log(), 1e-12)
     with torch.no_grad():
         attention.std_head.bias.fill_(-1000)
-    close(attention.where(some_state()).std, [[0.05, 0.05]] * BATCH, 1e-8)
+    assert_close(attention.where(some_state()).std, [[0.05, 0.05]] * BATCH, 1e-8)
 
 
 @pytest.mark.parametrize("learn_std", [False, True])
@@ -258,7 +258,7 @@ def test_reinforce_and_soft_gradients_agree_for_a_linear_reward():
         log_prob, reward = distribution.log_prob(places), (memory.at(places) @ direction).detach()
         estimate = estimate + (log_prob.detach().exp() * reward * log_prob).sum()
     weight = attention.scorer.query.weight
-    close(torch.autograd.grad(estimate, weight)[0], torch.autograd.grad(soft.sum(), weight)[0], 1e-14)
+    assert_close(torch.autograd.grad(estimate, weight)[0], torch.autograd.grad(soft.sum(), weight)[0], 1e-14)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import TinyData, close, draw_bytes, tiny_config, tiny_model
+from helpers import TinyData, assert_close, draw_bytes, tiny_config, tiny_model
 from torch import nn
 
 from glimpse import losses
@@ -63,8 +63,8 @@ def test_soft_learns_from_cross_entropy_alone(places, rollouts):
     assert set(terms) == {"cross_entropy", "error"}
     rollout, targets = rollout_of(task)
     assert terms["cross_entropy"][0] == 1 and terms["error"][0] == 0
-    close(terms["cross_entropy"][1], losses.cross_entropy(rollout.logits, targets))
-    close(terms["error"][1], (rollout.logits[:, -1].argmax(-1) != targets).float().mean())
+    assert_close(terms["cross_entropy"][1], losses.cross_entropy(rollout.logits, targets))
+    assert_close(terms["error"][1], (rollout.logits[:, -1].argmax(-1) != targets).float().mean())
 
 
 @pytest.mark.parametrize("when", ["each", "last"])
@@ -73,7 +73,7 @@ def test_cross_entropy_after_each_glimpse_or_the_last(when):
     rollout, targets = rollout_of(task)
     logits = rollout.logits if when == "each" else rollout.logits[:, -1:]
     expected = nn.functional.cross_entropy(logits.flatten(0, 1), targets.repeat_interleave(logits.shape[1]))
-    close(terms_of(task)["cross_entropy"][1], expected)
+    assert_close(terms_of(task)["cross_entropy"][1], expected)
 
 
 def test_a_single_given_glimpse_leaves_nothing_to_reinforce():
@@ -104,9 +104,9 @@ def test_hard_without_a_baseline():
     rollout, targets = rollout_of(task)
     returns = returns_by_hand(rollout, targets)
     assert terms["reinforce"][0] == 0.25 and terms["reward"][0] == 0
-    close(terms["reinforce"][1], reinforce_by_hand(rollout, returns))
-    close(terms["reward"][1], returns.mean())
-    close(terms["cross_entropy"][1], losses.cross_entropy(rollout.logits, targets))
+    assert_close(terms["reinforce"][1], reinforce_by_hand(rollout, returns))
+    assert_close(terms["reward"][1], returns.mean())
+    assert_close(terms["cross_entropy"][1], losses.cross_entropy(rollout.logits, targets))
 
 
 def test_hard_with_a_learned_baseline():
@@ -115,9 +115,9 @@ def test_hard_with_a_learned_baseline():
     assert set(terms) == {"cross_entropy", "error", "reinforce", "reward", "baseline"}
     rollout, targets = rollout_of(task)
     gap = returns_by_hand(rollout, targets) - rollout.baselines
-    close(terms["reinforce"][1], reinforce_by_hand(rollout, gap.detach()))
+    assert_close(terms["reinforce"][1], reinforce_by_hand(rollout, gap.detach()))
     assert terms["baseline"][0] == 0.5
-    close(terms["baseline"][1], gap.square().mean())
+    assert_close(terms["baseline"][1], gap.square().mean())
 
 
 def test_hard_with_a_self_critical_baseline():
@@ -128,7 +128,7 @@ def test_hard_with_a_self_critical_baseline():
     greedy, _ = rollout_of(task, sample=False)
     gap = returns_by_hand(rollout, targets) - returns_by_hand(greedy, targets)
     assert gap.any()
-    close(terms["reinforce"][1], reinforce_by_hand(rollout, gap))
+    assert_close(terms["reinforce"][1], reinforce_by_hand(rollout, gap))
 
 
 def test_self_critical_rollouts_have_no_chance_of_their_own():
@@ -145,7 +145,7 @@ def test_self_critical_rollouts_have_no_chance_of_their_own():
 def test_self_critical_rollouts_begin_where_the_sampled_ones_do():
     """With a std of almost nothing both rollouts are the same, so there is nothing to criticise."""
     options = ("--loss.baseline=self_critical", "--attention.first=random", "--attention.std=1.0e-12")
-    close(terms_of(make_task(*PLAIN, *options))["reinforce"][1], 0.0, 1e-3)
+    assert_close(terms_of(make_task(*PLAIN, *options))["reinforce"][1], 0.0, 1e-3)
 
 
 @pytest.mark.parametrize("rollouts", [2, 3])
@@ -161,8 +161,8 @@ def test_hard_with_the_other_rollouts_as_the_baseline(rollouts):
         image = row // rollouts
         same = [other for other in range(image * rollouts, (image + 1) * rollouts) if other != row]
         others[row] = returns[same].mean(0)
-    close(terms["reinforce"][1], reinforce_by_hand(rollout, returns - others))
-    close(terms["cross_entropy"][1], losses.cross_entropy(rollout.logits, targets))
+    assert_close(terms["reinforce"][1], reinforce_by_hand(rollout, returns - others))
+    assert_close(terms["cross_entropy"][1], losses.cross_entropy(rollout.logits, targets))
 
 
 def test_rollouts_of_an_image_differ():
@@ -171,7 +171,7 @@ def test_rollouts_of_an_image_differ():
     assert torch.equal(locations[:, 0, 0], locations[:, 1, 0])  # all begin at the centre
     assert not torch.equal(locations[:, 0, 1], locations[:, 1, 1])
     rollout, targets = rollout_of(task, rollouts=3)
-    close(terms_of(task)["cross_entropy"][1], losses.cross_entropy(rollout.logits, targets))
+    assert_close(terms_of(task)["cross_entropy"][1], losses.cross_entropy(rollout.logits, targets))
 
 
 def test_normalised_advantages():
@@ -179,8 +179,8 @@ def test_normalised_advantages():
     rollout, targets = rollout_of(task)
     returns = returns_by_hand(rollout, targets)
     advantages = (returns - returns.mean(0)) / returns.std(0, unbiased=False)
-    close(terms_of(task)["reinforce"][1], reinforce_by_hand(rollout, advantages), 1e-3)
-    close(terms_of(task)["reward"][1], returns.mean())
+    assert_close(terms_of(task)["reinforce"][1], reinforce_by_hand(rollout, advantages), 1e-3)
+    assert_close(terms_of(task)["reward"][1], returns.mean())
 
 
 @pytest.mark.parametrize("when, discount", [("last", 1.0), ("each", 0.0), ("each", 0.5)])
@@ -194,8 +194,8 @@ def test_rewards_as_configured(when, discount):
     first = last if when == "last" else right[:, 1] + discount * last
     returns = torch.stack([first, last], 1)
     terms = terms_of(task)
-    close(terms["reinforce"][1], reinforce_by_hand(rollout, returns))
-    close(terms["reward"][1], returns.mean())
+    assert_close(terms["reinforce"][1], reinforce_by_hand(rollout, returns))
+    assert_close(terms["reward"][1], returns.mean())
 
 
 @pytest.mark.parametrize("places", ["plane", "grid"])
@@ -203,7 +203,7 @@ def test_entropy_bonus(places):
     task = make_task("--loss.entropy=0.125", f"--attention.places={places}", "--attention.learn_std=true")
     weight, value = terms_of(task)["neg_entropy"]
     assert weight == 0.125
-    close(value, -rollout_of(task)[0].entropies.mean())
+    assert_close(value, -rollout_of(task)[0].entropies.mean())
     assert value.requires_grad
     assert "neg_entropy" not in terms_of(make_task())
 
@@ -217,7 +217,7 @@ def test_multi_label_data(read):
     targets = marks[:4].repeat_interleave(len(rollout.logits) // 4, 0)
     probability = rollout.logits.sigmoid()
     of_truth = torch.where(targets.unsqueeze(1).bool(), probability, 1 - probability)
-    close(terms["cross_entropy"][1], -of_truth.log().sum(-1).mean(), 1e-5)
+    assert_close(terms["cross_entropy"][1], -of_truth.log().sum(-1).mean(), 1e-5)
 
 
 @pytest.mark.parametrize("baseline", ["none", "learned", "self_critical", "leave_one_out"])
@@ -240,13 +240,13 @@ def test_only_weighted_terms_have_a_gradient_and_together_they_reach_everything(
 def test_std_shrinks_geometrically(progress, expected):
     task = make_task("--attention.std=0.4", "--attention.std_end=0.1", "--attention.std_until=0.5")
     task.schedule(progress)
-    close(task.model.glimpses.attention.std, expected)
+    assert_close(task.model.glimpses.attention.std, expected)
 
 
 def test_std_stays_unless_told_to_shrink():
     task = make_task("--attention.std=0.4")
     task.schedule(1.0)
-    close(task.model.glimpses.attention.std, 0.4)
+    assert_close(task.model.glimpses.attention.std, 0.4)
     make_task("--attention.places=grid", "--attention.std_end=0.1").schedule(0.5)  # there is no std to change
 
 

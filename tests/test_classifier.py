@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 import torch
-from helpers import close, draw_bytes, reached, tiny_config, tiny_model, under
+from helpers import assert_close, draw_bytes, reached, tiny_config, tiny_model, under
 
 from glimpse import losses
 from glimpse.attention import Attention
@@ -105,9 +105,9 @@ def test_samples_surround_the_greedy_place_with_the_std():
     images = some_images(1).expand(4000, -1, -1, -1)
     greedy = model(images[:1], sample=False)
     sampled = model(images, noise=Noise(0)).locations[:, 1]
-    close(sampled.mean(0), greedy.locations[0, 1], 5 * 0.2 / 4000**0.5)
-    close(sampled.std(0), [0.2, 0.2], 5 * 0.2 / 8000**0.5)
-    close(greedy.stds, torch.full((1, 2, 2), 0.2))
+    assert_close(sampled.mean(0), greedy.locations[0, 1], 5 * 0.2 / 4000**0.5)
+    assert_close(sampled.std(0), [0.2, 0.2], 5 * 0.2 / 8000**0.5)
+    assert_close(greedy.stds, torch.full((1, 2, 2), 0.2))
 
 
 @every("read, places, core", READS, PLACES, CORES)
@@ -118,7 +118,7 @@ def test_one_image_alone_equals_it_in_a_batch(read, places, core):
         alone = model(images[i : i + 1], sample=False)
         for together, single in zip(batch, alone, strict=True):
             if together is not None:
-                close(single[0], together[i], 1e-5)
+                assert_close(single[0], together[i], 1e-5)
 
 
 def replay_plane(model, images, rollout, how):
@@ -152,10 +152,10 @@ def test_reported_gaussians_were_averaged_over(first, learn_std):
     model, images = spread_out(make("soft", "plane", *options)), some_images()
     rollout = model(images, noise=Noise(2))
     logits, attentions = replay_plane(model, images, rollout, "soft")
-    close(logits, rollout.logits, 1e-6)
+    assert_close(logits, rollout.logits, 1e-6)
     for t in range(0 if first == "learned" else 1, 3):
-        close(attentions[t].mean, rollout.locations[:, t], 1e-6)
-        close(attentions[t].std, rollout.stds[:, t], 1e-6)
+        assert_close(attentions[t].mean, rollout.locations[:, t], 1e-6)
+        assert_close(attentions[t].std, rollout.stds[:, t], 1e-6)
 
 
 @every("first, scorer", FIRSTS, ["additive", "bilinear", "scaled_dot"])
@@ -167,13 +167,13 @@ def test_reported_cells_were_looked_at(first, scorer):
     for t, location in enumerate(rollout.locations.unbind(1)):
         encoded = glimpses.network(view.at(location), location)
         state = model.core(glimpses.attention.scorer.value(encoded), state)
-        close(model.classify(state[0]), rollout.logits[:, t], 1e-6)
+        assert_close(model.classify(state[0]), rollout.logits[:, t], 1e-6)
         cells = (location.unsqueeze(1) == glimpses.cells).all(-1).double().argmax(1)
         picked = rollout.weights[torch.arange(BATCH), t, cells]
         if t > 0 or first == "learned":
-            close(picked.log(), rollout.log_probs[:, t - (first != "learned")], 1e-5)
+            assert_close(picked.log(), rollout.log_probs[:, t - (first != "learned")], 1e-5)
         else:
-            close(picked, torch.ones(BATCH))
+            assert_close(picked, torch.ones(BATCH))
 
 
 @pytest.mark.parametrize("first", FIRSTS)
@@ -181,17 +181,17 @@ def test_soft_grid_reads_the_weighted_sum_of_all_cells(first):
     model, images = make("soft", "grid", f"--attention.first={first}"), some_images()
     glimpses, cells = model.glimpses, model.glimpses.cells
     rollout = model(images, noise=Noise(2))
-    close(rollout.weights.sum(-1), torch.ones(BATCH, 3))
-    close(rollout.locations, rollout.weights @ cells)
+    assert_close(rollout.weights.sum(-1), torch.ones(BATCH, 3))
+    assert_close(rollout.locations, rollout.weights @ cells)
     variance = rollout.weights @ cells.square() - rollout.locations.square()
-    close(rollout.stds.square(), variance, 1e-6)
+    assert_close(rollout.stds.square(), variance, 1e-6)
     view = glimpses.sensor.view(images)
     encoded = [glimpses.network(view.at(cell.expand(BATCH, 2)), cell.expand(BATCH, 2)) for cell in cells]
     state = model.core.initial(BATCH)
     for t in range(3):
         context = sum(rollout.weights[:, t, n].unsqueeze(1) * encoded[n] for n in range(6))
         state = model.core(context, state)
-        close(model.classify(state[0]), rollout.logits[:, t], 1e-5)
+        assert_close(model.classify(state[0]), rollout.logits[:, t], 1e-5)
 
 
 def make_grid(rows, columns):
@@ -203,8 +203,8 @@ def make_grid(rows, columns):
 
 def test_cells_of_the_grid():
     thirds = [-2 / 3, 0, 2 / 3]
-    close(make_grid(2, 3).cells, [[x, y] for y in (-0.5, 0.5) for x in thirds], 1e-6)
-    close(make_grid(1, 1).cells, [[0.0, 0.0]])
+    assert_close(make_grid(2, 3).cells, [[x, y] for y in (-0.5, 0.5) for x in thirds], 1e-6)
+    assert_close(make_grid(1, 1).cells, [[0.0, 0.0]])
 
 
 @pytest.mark.parametrize(
@@ -216,19 +216,21 @@ def test_centre_of_the_grid_is_the_cell_next_to_it(rows, columns, centre):
     place = glimpses.given(memory, "centre", Noise(0)).mode()
     cells = glimpses.cells[place]
     assert place[0] == place[1]
-    close(cells.square().sum(1), glimpses.cells.square().sum(1).min().expand(2))
+    assert_close(cells.square().sum(1), glimpses.cells.square().sum(1).min().expand(2))
     if centre is not None:
-        close(cells, [centre, centre])
+        assert_close(cells, [centre, centre])
 
 
 def test_soft_with_a_tiny_std_is_hard_and_greedy():
     model, images = spread_out(make("hard", "plane", "--attention.std=1.0e-6")), some_images()
     greedy, soft = model(images, sample=False), model(images, how="soft")
-    close(soft.logits, greedy.logits, 1e-5)
-    close(soft.locations, greedy.locations, 1e-5)
+    assert_close(soft.logits, greedy.logits, 1e-5)
+    assert_close(soft.locations, greedy.locations, 1e-5)
     model.glimpses.attention.set_std(0.3)
     assert not torch.allclose(model(images, how="soft").logits, greedy.logits, atol=1e-3)
-    close(model(images, sample=False).logits[:, 0], greedy.logits[:, 0])  # the std plays no part in a greedy look
+    assert_close(
+        model(images, sample=False).logits[:, 0], greedy.logits[:, 0]
+    )  # the std plays no part in a greedy look
 
 
 @pytest.mark.parametrize("places", PLACES)
@@ -317,7 +319,7 @@ def test_baseline_judges_the_state_before_the_choice():
     view = model.glimpses.sensor.view(images, 2)
     location = torch.zeros(BATCH, 2)
     state = model.core(model.glimpses.network(view.at(location), location), state)
-    close(one.baselines, model.baseline(state[0]))
+    assert_close(one.baselines, model.baseline(state[0]))
 
 
 @every("read, places, first, core", READS, PLACES, FIRSTS, CORES)

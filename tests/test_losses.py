@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 import torch
-from helpers import close, draw
+from helpers import assert_close, draw
 
 from glimpse import losses
 
@@ -17,16 +17,16 @@ MARK_LOGITS = torch.tensor([[[0.0, 0.0]], [[math.log(3), math.log(3)]]])  # yes 
 
 
 def test_log_likelihood():
-    close(losses.log_likelihood(LOGITS, TARGETS).exp(), [[0.5, 0.1], [0.5, 0.2]])
-    close(losses.log_likelihood(LOGITS + 7, TARGETS).exp(), [[0.5, 0.1], [0.5, 0.2]])
-    close(losses.log_likelihood(MARK_LOGITS, MARKS).exp(), [[1 / 4], [3 / 16]])
+    assert_close(losses.log_likelihood(LOGITS, TARGETS).exp(), [[0.5, 0.1], [0.5, 0.2]])
+    assert_close(losses.log_likelihood(LOGITS + 7, TARGETS).exp(), [[0.5, 0.1], [0.5, 0.2]])
+    assert_close(losses.log_likelihood(MARK_LOGITS, MARKS).exp(), [[1 / 4], [3 / 16]])
 
 
 def test_cross_entropy():
-    close(losses.cross_entropy(LOGITS, TARGETS), -math.log(0.5 * 0.1 * 0.5 * 0.2) / 4)
-    close(losses.cross_entropy(LOGITS, TARGETS, "each"), -math.log(0.5 * 0.1 * 0.5 * 0.2) / 4)
-    close(losses.cross_entropy(LOGITS, TARGETS, "last"), -math.log(0.1 * 0.2) / 2)
-    close(losses.cross_entropy(MARK_LOGITS, MARKS), -math.log(1 / 4 * 3 / 16) / 2)
+    assert_close(losses.cross_entropy(LOGITS, TARGETS), -math.log(0.5 * 0.1 * 0.5 * 0.2) / 4)
+    assert_close(losses.cross_entropy(LOGITS, TARGETS, "each"), -math.log(0.5 * 0.1 * 0.5 * 0.2) / 4)
+    assert_close(losses.cross_entropy(LOGITS, TARGETS, "last"), -math.log(0.1 * 0.2) / 2)
+    assert_close(losses.cross_entropy(MARK_LOGITS, MARKS), -math.log(1 / 4 * 3 / 16) / 2)
 
 
 def test_correct():
@@ -39,7 +39,7 @@ def test_rewards():
     logits = LOGITS.clone().requires_grad_()
     assert losses.rewards(logits, TARGETS).tolist() == [[1, 0], [1, 0]]
     likelihood = losses.rewards(logits, TARGETS, "log_likelihood")
-    close(likelihood.exp(), [[0.5, 0.1], [0.5, 0.2]])
+    assert_close(likelihood.exp(), [[0.5, 0.1], [0.5, 0.2]])
     assert not likelihood.requires_grad
 
 
@@ -81,21 +81,23 @@ def test_leave_one_out_needs_two():
 
 def test_normalise():
     advantages = torch.tensor([[1.0, 5.0], [3.0, 5.0], [1.0, 5.0], [3.0, 5.0]])
-    close(losses.normalise(advantages), [[-1.0, 0], [1, 0], [-1, 0], [1, 0]], 1e-5)
+    assert_close(losses.normalise(advantages), [[-1.0, 0], [1, 0], [-1, 0], [1, 0]], 1e-5)
     # The mean may be taken over more than this batch: here over one whose mean is 0 and mean square 4.
     means = iter([torch.zeros(2), torch.full((2,), 4.0)])
-    close(losses.normalise(advantages, lambda _: next(means)), advantages / 2, 1e-5)
+    assert_close(losses.normalise(advantages, lambda _: next(means)), advantages / 2, 1e-5)
 
 
 def test_normalising_is_affine_at_each_choice():
     advantages = draw(6, 3, dtype=torch.float64) * 5
     normalised = losses.normalise(advantages)
-    close(normalised.mean(0), torch.zeros(3), 1e-12)
-    close(normalised.square().mean(0), torch.ones(3), 1e-5)
-    close(losses.normalise(advantages * torch.tensor([2.0, 10, 0.5]) + torch.tensor([1.0, -3, 0])), normalised, 1e-4)
+    assert_close(normalised.mean(0), torch.zeros(3), 1e-12)
+    assert_close(normalised.square().mean(0), torch.ones(3), 1e-5)
+    assert_close(
+        losses.normalise(advantages * torch.tensor([2.0, 10, 0.5]) + torch.tensor([1.0, -3, 0])), normalised, 1e-4
+    )
     for column, raw in zip(normalised.T, advantages.T, strict=True):
         slopes = (column[1:] - column[0]) / (raw[1:] - raw[0])
-        close(slopes, slopes[:1].expand(5), 1e-9)
+        assert_close(slopes, slopes[:1].expand(5), 1e-9)
         assert slopes[0] > 0
 
 
@@ -110,8 +112,8 @@ def test_advantages_have_no_gradient():
 def test_reinforce_sums_over_choices_and_averages_over_the_batch():
     log_probs = torch.tensor([[-1.0, -2.0], [-3.0, -4.0]], requires_grad=True)
     loss = losses.reinforce(log_probs, torch.tensor([[1.0, 0.5], [-1.0, 2.0]]))
-    close(loss, -(-1 - 1 + 3 - 8) / 2)
-    close(torch.autograd.grad(loss, log_probs)[0], [[-0.5, -0.25], [0.5, -1.0]])
+    assert_close(loss, -(-1 - 1 + 3 - 8) / 2)
+    assert_close(torch.autograd.grad(loss, log_probs)[0], [[-0.5, -0.25], [0.5, -1.0]])
 
 
 def test_reinforce_refuses_what_would_go_wrong_in_silence():
@@ -136,9 +138,9 @@ def test_baseline_error():
     baselines = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     returns = torch.tensor([[1.0, 0.0], [0.0, 4.0]], requires_grad=True)
     loss = losses.baseline_error(baselines, returns)
-    close(loss, (4 + 9) / 4)
+    assert_close(loss, (4 + 9) / 4)
     gradients = torch.autograd.grad(loss, (baselines, returns), allow_unused=True)
-    close(gradients[0], [[0.0, 1.0], [1.5, 0.0]])
+    assert_close(gradients[0], [[0.0, 1.0], [1.5, 0.0]])
     assert gradients[1] is None
 
 
@@ -202,7 +204,7 @@ def assert_opposite(estimate, gradient):
     """The loss goes down where the expected return goes up."""
     for ours, true in zip(estimate, gradient, strict=True):
         assert true.abs().max() > 1e-3
-        close(-ours, true, 1e-12)
+        assert_close(-ours, true, 1e-12)
 
 
 @pytest.mark.parametrize("when", ["last", "each"])

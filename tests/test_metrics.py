@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import close
+from helpers import assert_close
 
 from glimpse.metrics import hits, wilson_interval
 
@@ -82,4 +82,4 @@ def test_hits_and_locations_share_the_convention():
     """The centre of an image is a hit in its second half, not in its first."""
     halves = torch.tensor([[[0.0, 0, 8, 16]], [[8.0, 0, 16, 16]]])
     found = hits(torch.zeros(2, 1, 2), halves, 16, 16)
-    close(found.double(), [[0.0], [1.0]])
+    assert_close(found.double(), [[0.0], [1.0]])

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import close, draw
+from helpers import assert_close, draw
 from torch import nn
 
 from glimpse.networks import GlimpseNetwork, RecurrentCore, what_path
@@ -36,7 +36,7 @@ def some_places():
 
 def test_fc_path_is_one_layer():
     path = what_path("fc", in_channels=2, patch_size=3, out_dim=5).double()
-    close(path(some_patches()), linear(path[1], some_patches().view(BATCH, -1)).clamp(min=0), 1e-12)
+    assert_close(path(some_patches()), linear(path[1], some_patches().view(BATCH, -1)).clamp(min=0), 1e-12)
 
 
 @pytest.mark.parametrize("patch_size", [1, 2, 3, 4, 5, 8, 9])
@@ -47,7 +47,7 @@ def test_conv_path_is_two_convolutions_and_a_layer(patch_size):
     hidden = nn.functional.conv2d(patches, fine.weight, fine.bias, padding=1).clamp(min=0)
     hidden = nn.functional.conv2d(hidden, coarse.weight, coarse.bias, stride=2, padding=1).clamp(min=0)
     assert hidden.shape == (BATCH, 6, (patch_size + 1) // 2, (patch_size + 1) // 2)
-    close(path(patches), linear(dense, hidden.flatten(1)).clamp(min=0), 1e-12)
+    assert_close(path(patches), linear(dense, hidden.flatten(1)).clamp(min=0), 1e-12)
 
 
 def test_unknown_path():
@@ -63,14 +63,14 @@ def test_glimpse_joins_what_and_where(what):
     seen = network.what(patches)
     where = linear(network.where[0], places).clamp(min=0)
     expected = (linear(network.join_what, seen) + linear(network.join_where, where)).clamp(min=0)
-    close(network(patches, places), expected, 1e-12)
+    assert_close(network(patches, places), expected, 1e-12)
     assert (expected > 0).any() and (expected == 0).any()
 
 
 def test_pixels_are_normalised():
     plain, normalising = make_network(), make_network(pixel_mean=0.25, pixel_std=0.5)
     patches, places = some_patches(), some_places()
-    close(normalising(patches, places), plain((patches - 0.25) / 0.5, places), 1e-12)
+    assert_close(normalising(patches, places), plain((patches - 0.25) / 0.5, places), 1e-12)
     assert "pixel_mean" in normalising.state_dict()
 
 
@@ -86,7 +86,7 @@ def test_normalising_after_reading_keeps_the_background_the_background():
 
     assert torch.equal(seen(empty, edge, network), seen(empty, inside, network))
     normalised, plain = (empty - 0.25) / 0.5, make_network(in_channels=1)
-    close(seen(normalised, inside, plain), seen(empty, inside, network), 1e-12)
+    assert_close(seen(normalised, inside, plain), seen(empty, inside, network), 1e-12)
     assert not torch.allclose(seen(normalised, edge, plain), seen(normalised, inside, plain))
 
 
@@ -111,7 +111,7 @@ def test_rnn_core_is_relu_of_two_linear_maps():
         from_glimpse = glimpse @ weights["weight_ih"].T + weights["bias_ih"]
         output = (from_glimpse + output @ weights["weight_hh"].T + weights["bias_hh"]).clamp(min=0)
         assert len(state) == 1
-        close(state[0], output, 1e-12)
+        assert_close(state[0], output, 1e-12)
     assert (output > 0).any() and (output == 0).any()
 
 
@@ -123,9 +123,9 @@ def test_gated_cores_are_those_of_torch(kind, whole):
     outputs, last = reference(torch.stack(some_glimpses()))
     states = run(core, some_glimpses())
     for output, state in zip(outputs, states, strict=True):
-        close(state[0], output, 1e-12)
+        assert_close(state[0], output, 1e-12)
     if kind == "lstm":
-        close(states[-1][1], last[1][0], 1e-12)
+        assert_close(states[-1][1], last[1][0], 1e-12)
 
 
 @pytest.mark.parametrize("kind, parts", [("rnn", 1), ("gru", 1), ("lstm", 2)])

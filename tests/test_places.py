@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from helpers import close, draw
+from helpers import assert_close, draw
 
 from glimpse.places import Categorical, Gaussian, Noise
 
@@ -25,15 +25,15 @@ def test_gaussian_is_that_of_torch():
     gaussian = some_gaussian()
     reference = torch.distributions.Independent(torch.distributions.Normal(*gaussian), 1)
     for places in (gaussian.mean, draw(6, 2, seed=2, dtype=torch.float64) * 8 - 4):
-        close(gaussian.log_prob(places), reference.log_prob(places), 1e-12)
-    close(gaussian.entropy(), reference.entropy(), 1e-12)
+        assert_close(gaussian.log_prob(places), reference.log_prob(places), 1e-12)
+    assert_close(gaussian.entropy(), reference.entropy(), 1e-12)
 
 
 def test_gaussian_literal_density():
     gaussian = Gaussian(torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 0.5]]))
     # -1/2 for x, -2 for y (two stds away), less log(0.5) and twice log(sqrt(2 pi)).
     expected = -0.5 - 2 + math.log(2) - math.log(2 * math.pi)
-    close(gaussian.log_prob(torch.tensor([[1.0, 0.0]])), [expected])
+    assert_close(gaussian.log_prob(torch.tensor([[1.0, 0.0]])), [expected])
     assert gaussian.mode().tolist() == [[0, 1]]
 
 
@@ -52,25 +52,25 @@ def test_gaussian_scores_the_raw_sample():
     samples = gaussian.sample(Noise(3))
     assert torch.equal(samples, gaussian.mean + gaussian.std * Noise(3).normal(gaussian.mean))
     assert (samples > 1).any()
-    close(gaussian.log_prob(samples), torch.distributions.Normal(0.95, 0.5).log_prob(samples).sum(1), 1e-5)
+    assert_close(gaussian.log_prob(samples), torch.distributions.Normal(0.95, 0.5).log_prob(samples).sum(1), 1e-5)
 
 
 def test_categorical_is_that_of_torch():
     categorical = Categorical(some_logits())
     reference = torch.distributions.Categorical(logits=categorical.logits)
-    close(categorical.weights, reference.probs, 1e-12)
-    close(categorical.entropy(), reference.entropy(), 1e-12)
+    assert_close(categorical.weights, reference.probs, 1e-12)
+    assert_close(categorical.entropy(), reference.entropy(), 1e-12)
     for place in range(5):
         places = torch.full((6,), place)
-        close(categorical.log_prob(places), reference.log_prob(places), 1e-12)
+        assert_close(categorical.log_prob(places), reference.log_prob(places), 1e-12)
     assert torch.equal(categorical.mode(), reference.probs.argmax(1))
 
 
 def test_categorical_literal_values():
     categorical = Categorical(torch.tensor([[0.5, 0.25, 0.25]]).log())
-    close(categorical.weights, [[0.5, 0.25, 0.25]])
-    close(categorical.log_prob(torch.tensor([1])), [-math.log(4)])
-    close(categorical.entropy(), [1.5 * math.log(2)])
+    assert_close(categorical.weights, [[0.5, 0.25, 0.25]])
+    assert_close(categorical.log_prob(torch.tensor([1])), [-math.log(4)])
+    assert_close(categorical.entropy(), [1.5 * math.log(2)])
 
 
 def test_categorical_samples_with_its_frequencies():
@@ -88,7 +88,7 @@ def test_masked_places():
     assert categorical.weights[0, [1, 3]].tolist() == [0, 0]
     assert categorical.log_prob(torch.full((count,), 1))[0] == -math.inf
     unmasked = Categorical(logits[[0, 2]].unsqueeze(0))
-    close(categorical.entropy()[:1], unmasked.entropy())
+    assert_close(categorical.entropy()[:1], unmasked.entropy())
 
 
 def test_gradients_ignore_masked_places():
@@ -97,7 +97,7 @@ def test_gradients_ignore_masked_places():
     for ask in (lambda c: c.log_prob(torch.tensor([0])), lambda c: c.weights[:, 0], lambda c: c.entropy()):
         gradient = torch.autograd.grad(ask(Categorical(logits.unsqueeze(0))).sum(), logits)[0]
         expected = torch.autograd.grad(ask(Categorical(short.unsqueeze(0))).sum(), short)[0]
-        close(gradient[[0, 2]], expected)
+        assert_close(gradient[[0, 2]], expected)
         assert gradient[[1, 3]].tolist() == [0, 0]
 
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import pytest
 import torch
-from helpers import close, draw, draw_bytes
+from helpers import assert_close, draw, draw_bytes
 
 from glimpse.places import Gaussian, Noise
 from glimpse.sensor import CropView, Sensor, TableView, table_dtype, to_pixels
@@ -99,7 +99,7 @@ def test_hard_read_is_the_slow_loop(patch_size, scale_factor, background, plan, 
                 patches = sensor.view(as_type(images[:, :channels], dtype), num_reads).at(PLACES)
                 assert patches.dtype == (torch.float32 if dtype == torch.uint8 else dtype)
                 assert patches.shape == (len(PLACES), num_scales * channels, patch_size, patch_size)
-                close(patches, expected[:, :num_scales, :channels].flatten(1, 2), atol)
+                assert_close(patches, expected[:, :num_scales, :channels].flatten(1, 2), atol)
 
 
 @pytest.mark.parametrize("plan, num_reads", [("table", 1), ("crop", 1), ("crop", 1000)])
@@ -111,8 +111,8 @@ def test_batch_of_one_tiny_image(patch_size, shape, plan, num_reads):
     sensor = Sensor(**geometry, plan=plan)
     for place in PLACES.unsqueeze(1):
         expected = slow_read(as_type(image, torch.float64), place, **geometry).flatten(1, 2)
-        close(sensor.view(image, num_reads).at(place), expected)
-        close(sensor.view(as_type(image, torch.float64), num_reads).at(place), expected, 1e-12)
+        assert_close(sensor.view(image, num_reads).at(place), expected)
+        assert_close(sensor.view(as_type(image, torch.float64), num_reads).at(place), expected, 1e-12)
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -132,7 +132,7 @@ def test_batch_of_one_tiny_image(patch_size, shape, plan, num_reads):
 def test_hand_written_patches(patch_size, num_scales, background, place, expected, plan):
     image = torch.arange(1.0, 26).view(1, 1, 5, 5)
     sensor = Sensor(patch_size=patch_size, num_scales=num_scales, background=background, plan=plan)
-    close(sensor.view(image).at(torch.tensor([place]))[0], torch.tensor(expected, dtype=torch.float32), 1e-5)
+    assert_close(sensor.view(image).at(torch.tensor([place]))[0], torch.tensor(expected, dtype=torch.float32), 1e-5)
 
 
 def test_pyramid_sides():
@@ -147,7 +147,7 @@ def test_channels_are_scale_major(plan):
     view = Sensor(patch_size=2, num_scales=2, plan=plan).view(image)
     centre = torch.zeros(1, 2)
     for patches in (view.at(centre), view.expect(Gaussian(centre, centre + 0.1))):
-        close(patches[0, :, 0, 0], [1.0, 2, 3, 1, 2, 3], 1e-5)
+        assert_close(patches[0, :, 0, 0], [1.0, 2, 3, 1, 2, 3], 1e-5)
 
 
 def test_to_pixels_takes_the_edges_to_the_edges():
@@ -202,7 +202,7 @@ def test_soft_read_is_the_enumerated_expectation(geometry):
     images = draw(len(means), 3, 5, 8, dtype=torch.float64)
     read = sensor.view(images).expect(Gaussian(images.new_tensor(means), images.new_tensor(stds)))
     for i in range(len(means)):
-        close(read[i], enumerated_expectation(sensor, images[i], means[i], stds[i]), 1e-10)
+        assert_close(read[i], enumerated_expectation(sensor, images[i], means[i], stds[i]), 1e-10)
 
 
 @pytest.mark.parametrize("patch_size", [3, 4])
@@ -245,13 +245,13 @@ def view_that_jumps_at_the_centre(patch_size, side):
 def test_narrow_soft_read_sees_both_sides_of_a_jump(patch_size, side):
     view, centre = view_that_jumps_at_the_centre(patch_size, side)
     around = [view.at(centre + torch.tensor([x, y])) for x in (-1e-3, 1e-3) for y in (-1e-3, 1e-3)]
-    close(view.expect(Gaussian(centre, centre + 1e-6)), sum(around) / 4, 1e-12)
+    assert_close(view.expect(Gaussian(centre, centre + 1e-6)), sum(around) / 4, 1e-12)
 
 
 @pytest.mark.parametrize("patch_size, side", [(3, 8), (4, 7)])
 def test_soft_read_of_no_std_is_the_hard_read_at_a_jump_too(patch_size, side):
     view, centre = view_that_jumps_at_the_centre(patch_size, side)
-    close(view.expect(Gaussian(centre, torch.zeros_like(centre))), view.at(centre), 1e-12)
+    assert_close(view.expect(Gaussian(centre, torch.zeros_like(centre))), view.at(centre), 1e-12)
 
 
 @pytest.mark.parametrize("geometry", SOFT_GEOMETRIES[:4])
@@ -273,11 +273,11 @@ def test_single_precision_is_enough_for_large_images():
         exact = Sensor(**geometry, plan="crop").view(images)
         for plan in (*PLANS, "auto"):
             view = Sensor(**geometry, plan=plan).view(images.float())
-            close(view.at(place.float()), exact.at(place), 1e-6)
+            assert_close(view.at(place.float()), exact.at(place), 1e-6)
             # A float32 location is off by up to 3e-5 pixels at this size; the smallest spread here is 2.6 pixels.
             for std in (0.01, 0.1):
                 soft = view.expect(Gaussian(place.float(), torch.full((2, 2), std)))
-                close(soft, exact.expect(Gaussian(place, torch.full((2, 2), std, dtype=torch.float64))), 2e-5)
+                assert_close(soft, exact.expect(Gaussian(place, torch.full((2, 2), std, dtype=torch.float64))), 2e-5)
 
 
 def chosen(sensor, *, side, num_reads, dtype=torch.uint8):
@@ -319,7 +319,7 @@ def test_white_stays_white(plan, scale_factor, num_scales):
     """The sums over the cells of a white image are the largest there are."""
     white = torch.full((1, 1, 256, 256), 255, dtype=torch.uint8)
     sensor = Sensor(patch_size=2, num_scales=num_scales, scale_factor=scale_factor, plan=plan)
-    close(sensor.view(white).at(torch.tensor([[0.3, 0.3]])), torch.ones(1, num_scales, 2, 2), 1e-6)
+    assert_close(sensor.view(white).at(torch.tensor([[0.3, 0.3]])), torch.ones(1, num_scales, 2, 2), 1e-6)
 
 
 @pytest.mark.parametrize("num_reads", [1, 1000])
@@ -331,7 +331,7 @@ def test_plans_agree_all_along_the_edges_of_a_large_image(dtype, num_reads):
     for along in torch.linspace(-1.2, 1.2, 13).tolist():
         for across in (-1.02, -0.9, 0.9, 1.02):
             places = torch.tensor([[along, across], [across, along], [along, -across], [-across, along]])
-            close(crop.at(places), table.at(places), 1e-6)
+            assert_close(crop.at(places), table.at(places), 1e-6)
 
 
 def test_gradient_reaches_the_image():
@@ -346,8 +346,8 @@ def test_gradient_reaches_the_image():
         assert torch.autograd.gradcheck(lambda x, geometry=geometry: Sensor(**geometry).view(x).at(places), (images,))
     # A pixel in the middle is one of the 4 fine cells and a quarter of one of the 4 coarse cells.
     gradient = torch.autograd.grad(view.at(torch.zeros(2, 2)).sum(), images)[0][0, 0]
-    close(gradient[2:4, 2:4], torch.full((2, 2), 1.25), 1e-6)
-    close(gradient.sum(), 8.0, 1e-6)
+    assert_close(gradient[2:4, 2:4], torch.full((2, 2), 1.25), 1e-6)
+    assert_close(gradient.sum(), 8.0, 1e-6)
 
 
 @pytest.mark.parametrize("patch_size, scale_factor", [(3, 2), (4, 2), (2, 3), (1, 3)])
@@ -394,7 +394,7 @@ def test_images_need_not_be_contiguous(plan, num_reads):
         view = sensor.view(images, num_reads)
         plain = sensor.view(images.clone(memory_format=torch.contiguous_format), num_reads)
         assert torch.equal(view.at(places), plain.at(places)), name
-        close(view.expect(attention), plain.expect(attention), 1e-6)
+        assert_close(view.expect(attention), plain.expect(attention), 1e-6)
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -408,7 +408,7 @@ def test_one_item_alone_equals_that_item_in_a_batch(plan, dtype):
         item = slice(i, i + 1)
         alone = sensor.view(images[item])
         assert torch.equal(alone.at(PLACES[item]), hard[item])
-        close(alone.expect(Gaussian(PLACES[item], attention.std[item])), soft[item], 1e-6)
+        assert_close(alone.expect(Gaussian(PLACES[item], attention.std[item])), soft[item], 1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
