@@ -133,9 +133,7 @@ class Engine:
         task, processes = self.task, self.processes
         model: nn.Module = task.model
         if processes.world_size > 1:
-            model = DistributedDataParallel(
-                task.model, broadcast_buffers=False, find_unused_parameters=not task.all_parameters_used
-            )
+            model = DistributedDataParallel(task.model, find_unused_parameters=not task.all_parameters_used)
         writer = None
         if processes.main and self.settings.tensorboard:
             try:

@@ -30,8 +30,9 @@ from glimpse.places import Gaussian
 Plan = Literal["auto", "table", "crop"]
 
 # Relative cost of the two hard plans: ns per element on a 2-core CPU (`python benchmarks/sensor.py --fit`).
-TABLE_BUILD, TABLE_BUILD_DOUBLE, TABLE_READ, CROP_READ = 1.2, 2.5, 2.2, 0.3
-PAD, MEND = 0.03, 0.25  # the same per byte of a padded image, and per pixel of a square
+TABLE_BUILD, TABLE_BUILD_DOUBLE, TABLE_READ, CROP_READ = 1.9, 2.5, 8.0, 0.95
+# Of a margin against mending squares over the edge: per byte of a padded image, per pixel of a square; rough estimates.
+PAD, MEND = 0.03, 0.25
 FLOAT32_INTEGERS = 2**24  # float32 holds every integer up to here exactly
 
 
