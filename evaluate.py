@@ -134,26 +134,26 @@ def run_score(options: argparse.Namespace) -> None:
 
 def run_glimpses(options: argparse.Namespace) -> None:
     """Draw a sheet of glimpses."""
-    import torch
-
     from glimpse.build import load_run
+    from glimpse.classifier import RecurrentAttention
     from glimpse.config import ConfigError
     from glimpse.data import take
-    from glimpse.places import Noise
     from glimpse.processes import processes
+    from glimpse.runs import RunError
+    from glimpse.view.looks import look
     from glimpse.view.sheet import draw_sheet
 
     with processes(options.device, options.threads) as here:
         run, model, splits = load_run(options.run)
+        if not isinstance(model, RecurrentAttention):
+            raise RunError(f"{options.run} sees the whole image: there are no glimpses to draw")
         model.to(here.device)
         data = getattr(splits, options.split)
         if wrong := [index for index in options.images if not 0 <= index < len(data)]:
             raise ConfigError(f"--images must be in 0..{len(data) - 1}, got {wrong[0]}")
-        batch = take(data, options.images)
         how = options.read or run.config.score.read or run.config.read
-        with torch.inference_mode():
-            rollout = model(batch.images.to(here.device), how=how, sample=False, noise=Noise(0))
-    figure = draw_sheet(model, batch, rollout, how=how, class_names=data.class_names)
+        looks = look(model, take(data, options.images), name=options.run, class_names=data.class_names, how=how)
+    figure = draw_sheet(looks)
     try:
         figure.savefig(options.out, dpi=150)
     except (OSError, ValueError) as error:

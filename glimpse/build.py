@@ -1,18 +1,24 @@
 """From a config to a model, its data and its task."""
 
+import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
-from glimpse.attention import Attention, LocationAttention
+from glimpse.attention import Attention, LocationAttention, Read
 from glimpse.classification import Classification
 from glimpse.classifier import GridGlimpses, PlaneGlimpses, RecurrentAttention
 from glimpse.config import Config, ConfigError, DataConfig
 from glimpse.data import DataSet, Splits, cluttered_mnist, image_folder, torchvision_data
 from glimpse.networks import GlimpseNetwork, RecurrentCore
 from glimpse.processes import Processes
-from glimpse.runs import Run, RunError
+from glimpse.runs import Run, RunError, names_of
 from glimpse.sensor import Sensor
+from glimpse.whole_image import WholeImage
+
+Model = RecurrentAttention | WholeImage
 
 
 def build_data(config: DataConfig) -> Splits:
@@ -38,25 +44,35 @@ def build_data(config: DataConfig) -> Splits:
     return torchvision_data(**shared, name=config.name, download=config.download)
 
 
-def build_model(config: Config, data: DataSet) -> RecurrentAttention:
+def build_model(config: Config, data: DataSet) -> Model:
     """Make a model for the images and classes of a data set, with weights that depend on the seed alone."""
-    return make_model(config, channels=data.image_shape[0], num_classes=data.num_classes)
+    return make_model(config, image_shape=data.image_shape, num_classes=data.num_classes)
 
 
-def make_model(config: Config, *, channels: int, num_classes: int) -> RecurrentAttention:
+def make_model(config: Config, *, image_shape: tuple[int, int, int], num_classes: int) -> Model:
     """Make a model, with weights that depend on the seed alone.
 
     Args:
         config: The settings.
-        channels: Channels of the images.
+        image_shape: (C, H, W) of the images; to recurrent attention, the channels alone matter.
         num_classes: Number of classes.
     """
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers are none of our business
         torch.manual_seed(config.seed)
-        return _make_model(config, channels=channels, num_classes=num_classes)
+        if config.model == "attention":
+            return _recurrent_attention(config, channels=image_shape[0], num_classes=num_classes)
+        return WholeImage(
+            kind=config.model,
+            image_shape=image_shape,
+            num_classes=num_classes,
+            hidden_dim=config.network.state_dim,
+            conv_channels=config.network.conv_channels,
+            pixel_mean=config.network.pixel_mean,
+            pixel_std=config.network.pixel_std,
+        )
 
 
-def _make_model(config: Config, *, channels: int, num_classes: int) -> RecurrentAttention:
+def _recurrent_attention(config: Config, *, channels: int, num_classes: int) -> RecurrentAttention:
     sensor = Sensor(
         patch_size=config.sensor.patch_size,
         num_scales=config.sensor.num_scales,
@@ -113,7 +129,8 @@ def _make_model(config: Config, *, channels: int, num_classes: int) -> Recurrent
         num_classes=num_classes,
         num_glimpses=config.num_glimpses,
         first=attention.first,
-        baseline=config.read == "hard" and config.loss.baseline == "learned",
+        policy=attention.policy,
+        baseline=config.read == "hard" and config.loss.baseline == "learned" and attention.policy == "learned",
         reward_reaches_core=config.loss.reward_reaches_core,
     )
 
@@ -136,7 +153,7 @@ def build_task(config: Config, processes: Processes) -> Classification:
     if config.init_from is not None:
         # A soft run has no baseline, a hard one may; what the std was at the end of that run is not where this begins.
         Run.open(config.init_from).load_weights(model, optional=("baseline.",))
-        if isinstance(model.glimpses, PlaneGlimpses):
+        if isinstance(model, RecurrentAttention) and isinstance(model.glimpses, PlaneGlimpses):
             model.glimpses.attention.set_std(config.attention.std)
     return Classification(
         model=model,
@@ -151,7 +168,7 @@ def build_task(config: Config, processes: Processes) -> Classification:
     )
 
 
-def load_model(folder: str | Path) -> RecurrentAttention:
+def load_model(folder: str | Path) -> Model:
     """Load the best weights of a run folder, ready to look.
 
     Raises:
@@ -160,7 +177,7 @@ def load_model(folder: str | Path) -> RecurrentAttention:
     return _load_model(Run.open(folder))[0]
 
 
-def load_run(folder: str | Path) -> tuple[Run, RecurrentAttention, Splits]:
+def load_run(folder: str | Path) -> tuple[Run, Model, Splits]:
     """Open a run folder, with the best weights of its model and the data it was trained on.
 
     Raises:
@@ -178,12 +195,54 @@ def load_run(folder: str | Path) -> tuple[Run, RecurrentAttention, Splits]:
     return run, model, data
 
 
-def _load_model(run: Run) -> tuple[RecurrentAttention, list[int], list[str]]:
+class Loaded(NamedTuple):
+    """A run, ready to be compared with others."""
+
+    run: Run
+    name: str  # that no other of them has
+    model: Model
+    how: Read | None  # how it reads when scored; None if it sees the whole image
+
+
+def load_runs(folders: Sequence[str | Path]) -> tuple[list[Loaded], Splits]:
+    """Open run folders that are to be scored on the very same images.
+
+    Raises:
+        RunError: As `load_run`; or if they were not trained on the same data.
+        DataError: If the data cannot be read.
+    """
+    runs = [Run.open(folder) for folder in folders]
+    for run in runs[1:]:
+        if differ := _different(runs[0].config.data, run.config.data):
+            raise RunError(
+                f"{runs[0].folder} and {run.folder} cannot be compared: they do not have the same images "
+                f"({'; '.join(differ)})"
+            )
+    loaded = []
+    for run, name in zip(runs, names_of(runs), strict=True):
+        _, model, data = load_run(run.folder)
+        config = run.config
+        how = (config.score.read or config.read) if config.model == "attention" else None
+        loaded.append(Loaded(run, name, model, how))
+    return loaded, data
+
+
+def _different(one: DataConfig, other: DataConfig) -> list[str]:
+    """The settings that make two data sets different."""
+    harmless = {"workers", "download"}
+    return [
+        f"data.{entry.name} {getattr(one, entry.name)} and {getattr(other, entry.name)}"
+        for entry in dataclasses.fields(DataConfig)
+        if entry.name not in harmless and getattr(one, entry.name) != getattr(other, entry.name)
+    ]
+
+
+def _load_model(run: Run) -> tuple[Model, list[int], list[str]]:
     about = run.read_json("meta.json")
     try:
         image_shape, class_names = list(about["image_shape"]), list(about["class_names"])
-        model = make_model(run.config, channels=image_shape[0], num_classes=len(class_names))
-    except (KeyError, TypeError, IndexError) as error:
+        model = make_model(run.config, image_shape=tuple(image_shape), num_classes=len(class_names))
+    except (KeyError, TypeError, IndexError, ValueError) as error:
         raise RunError(f"{run.folder / 'meta.json'} is broken: {error!r}") from error
     run.load_weights(model)
     return model.eval(), image_shape, class_names

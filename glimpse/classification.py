@@ -1,8 +1,9 @@
 """The task of classifying images: which losses train the model, and how it is scored."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from glimpse.data.base import random_bits
 from glimpse.metrics import hits, wilson_interval
 from glimpse.places import Noise
 from glimpse.processes import Processes
+from glimpse.whole_image import WholeImage
 
 # First words of the seeds of noise; those of the data sets are in data/base.py.
 TRAIN_NOISE, SCORE_NOISE = 101, 102
@@ -28,7 +30,7 @@ class Classification:
     def __init__(
         self,
         *,
-        model: RecurrentAttention,
+        model: RecurrentAttention | WholeImage,
         data: Splits,
         attention: AttentionConfig,
         loss: LossConfig,
@@ -53,8 +55,8 @@ class Classification:
             raise ConfigError(f"train.batch_size must be at most {images} ({reason}), got {batch_size}")
         if loss.normalise and model.how == "hard" and batch_size * loss.rollouts < 2:
             raise ConfigError("train.batch_size must be at least 2 with loss.normalise, got 1")
-        # With a single glimpse nothing is chosen, and what would choose is idle.
-        self.all_parameters_used = model.num_glimpses > 1 or model.first == "learned"
+        # Where nothing is chosen, with a single glimpse or in a control, what would choose is idle.
+        self.all_parameters_used = not isinstance(model, RecurrentAttention) or model.num_choices > 0
         if model.how == "hard":  # a weight of zero leaves its term out
             self.all_parameters_used &= loss.reinforce > 0 and (model.baseline is None or loss.baseline_weight > 0)
 
@@ -77,7 +79,7 @@ class Classification:
 
     def schedule(self, progress: float) -> None:
         """Shrink the std geometrically from `std` to `std_end`."""
-        settings, glimpses = self.attention, self.model.glimpses
+        settings, glimpses = self.attention, getattr(self.model, "glimpses", None)
         fixed = isinstance(glimpses, PlaneGlimpses) and glimpses.attention.std_head is None
         if settings.std_end is not None and fixed:
             part = min(1.0, progress / settings.std_until)
@@ -86,12 +88,11 @@ class Classification:
     def losses(self, model: nn.Module, batch: Batch, noise: Noise) -> dict[str, tuple[float, Tensor]]:
         """See `engine.Task`. Soft: cross-entropy alone. Hard: that, and the estimator for the places chosen."""
         settings = self.loss
-        images, targets = batch.images.to(self.processes.device), batch.targets.to(self.processes.device)
         if settings.rollouts > 1 and self.model.how == "hard":
-            images = images.repeat_interleave(settings.rollouts, 0)
-            targets = targets.repeat_interleave(settings.rollouts, 0)
+            batch = Batch(*(field.repeat_interleave(settings.rollouts, 0) for field in batch))
+        images, targets, boxes = (field.to(self.processes.device) for field in batch)
         again = noise.fork() if settings.baseline == "self_critical" else noise
-        rollout: Rollout = model(images, noise=noise)
+        rollout: Rollout = model(images, noise=noise, **told(self.model, boxes))
         terms = {
             "cross_entropy": (1.0, losses.cross_entropy(rollout.logits, targets, settings.classify)),
             "error": (0.0, 1 - losses.correct(rollout.logits.detach(), targets)[:, -1].mean()),
@@ -156,9 +157,24 @@ def noise_seed(*words: int) -> int:
     return int(random_bits(*words, shape=(1,))[0] >> 1)
 
 
+def told(model: nn.Module, boxes: Tensor) -> dict[str, Tensor]:
+    """What a model may be told besides the images: only the oracle, where the digits are."""
+    return {"boxes": boxes} if getattr(model, "policy", None) == "oracle" else {}
+
+
+class Outcome(NamedTuple):
+    """What a model did with every image of a data set, in its fixed order; I images, M rollouts of each."""
+
+    answers: Tensor  # (I, T, classes): probabilities after each glimpse, of M rollouts their mean
+    targets: Tensor  # (I,) or (I, classes)
+    right: Tensor  # (I, T), bool
+    locations: Tensor  # (I, M, T, 2); for a network that sees the whole image T is 0 here
+    hit: Tensor | None  # (I, M, T), bool: glimpse centred on a digit; None if nobody knows where they are
+
+
 @torch.inference_mode()
-def score(
-    model: RecurrentAttention,
+def observe(
+    model: nn.Module,
     data: DataSet,
     *,
     how: Read | None = None,
@@ -168,8 +184,8 @@ def score(
     limit: int | None = None,
     device: torch.device | str = "cpu",
     seed: int = 0,
-) -> dict[str, Any]:
-    """Score a model on a data set after each glimpse.
+) -> Outcome:
+    """Let a model look at every image of a data set.
 
     Args:
         model: The model.
@@ -179,46 +195,71 @@ def score(
             "averaged": class probabilities averaged over several sampled rollouts.
         rollouts: How many to average.
         batch_size: Images at a time; decides, with the seed, what is sampled for which image.
-        limit: Score the first so many images only.
+        limit: The first so many images only.
         device: Where to compute.
         seed: Decides what is sampled.
+    """
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}, got {mode!r}")
+    repeats = rollouts if mode == "averaged" else 1
+    squash = torch.sigmoid if data.multi_label else partial(torch.softmax, dim=-1)
+    training = model.training
+    model.eval()
+    outcomes = []
+    for index, batch in enumerate(data.in_order(batch_size=batch_size, limit=limit)):
+        images, targets, boxes = (field.to(device) for field in batch)
+        looks: list[Rollout] = [
+            model(
+                images,
+                how=how,
+                sample=mode != "greedy",
+                noise=Noise(noise_seed(SCORE_NOISE, seed, index, repeat)),
+                **told(model, boxes),
+            )
+            for repeat in range(repeats)
+        ]
+        answers = torch.stack([squash(look.logits) for look in looks]).mean(0)
+        # One rollout is judged by its logits: probabilities that round to the same number would make ties.
+        judged = looks[0].logits if repeats == 1 else answers.logit() if data.multi_label else answers
+        locations = torch.stack([look.locations for look in looks], 1)  # (B, M, T, 2)
+        hit = None
+        if boxes.shape[1] and locations.shape[2]:
+            hit = hits(locations.flatten(1, 2), boxes, *images.shape[2:]).view(locations.shape[:3])
+        outcomes.append(Outcome(answers, targets, losses.correct(judged, targets) > 0, locations, hit))
+    model.train(training)
+    return Outcome(
+        *(None if field[0] is None else torch.cat(field).cpu() for field in zip(*outcomes, strict=True)),
+    )
+
+
+def score(model: nn.Module, data: DataSet, **how: Any) -> dict[str, Any]:
+    """Score a model on a data set after each glimpse.
+
+    Args:
+        model: The model.
+        data: The data set, taken in its fixed order.
+        **how: See `observe`.
+
+    Returns:
+        See `summarise`.
+    """
+    return summarise(observe(model, data, **how))
+
+
+def summarise(outcome: Outcome) -> dict[str, Any]:
+    """Count.
 
     Returns:
         "images": how many; "error" and "interval": share of wrong answers after each glimpse, with its 95% interval;
         "hit": share of glimpses centred on a digit, if the data knows where the digits are.
     """
-    if mode not in get_args(Mode):
-        raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}, got {mode!r}")
-    repeats = rollouts if mode == "averaged" else 1
-    training = model.training
-    model.eval()
-    wrong, hit, images, boxes = 0, 0, 0, False
-    for index, batch in enumerate(data.in_order(batch_size=batch_size, limit=limit)):
-        inputs, targets = batch.images.to(device), batch.targets.to(device)
-        outcomes = [
-            model(inputs, how=how, sample=mode != "greedy", noise=Noise(noise_seed(SCORE_NOISE, seed, index, repeat)))
-            for repeat in range(repeats)
-        ]
-        if repeats == 1:
-            answers = outcomes[0].logits
-        elif data.multi_label:
-            answers = torch.stack([outcome.logits.sigmoid() for outcome in outcomes]).mean(0).logit()
-        else:
-            answers = torch.stack([outcome.logits.softmax(-1) for outcome in outcomes]).mean(0)
-        wrong = wrong + (1 - losses.correct(answers, targets)).sum(0).cpu().double()
-        if batch.boxes.shape[1]:
-            where = torch.stack([outcome.locations for outcome in outcomes])  # (M, B, T, 2)
-            found = hits(where.flatten(0, 1), batch.boxes.to(device).repeat(repeats, 1, 1), *inputs.shape[2:])
-            hit = hit + found.sum(0).cpu().double() / repeats
-            boxes = True
-        images += len(targets)
-    model.train(training)
-    counts = wrong.tolist()
+    images = len(outcome.right)
+    counts = (~outcome.right).sum(0).tolist()
     scores = {
         "images": images,
         "error": [count / images for count in counts],
         "interval": [wilson_interval(count, images) for count in counts],
     }
-    if boxes:
-        scores["hit"] = (hit / images).tolist()
+    if outcome.hit is not None:
+        scores["hit"] = outcome.hit.double().mean((0, 1)).tolist()
     return scores

@@ -4,7 +4,8 @@ Recurrent Models of Visual Attention (arXiv:1406.6247). The same loop serves tra
 hard and soft, points of the plane (`PlaneGlimpses`) and a grid of glimpses encoded once (`GridGlimpses`).
 
 Of T glimpses the first is given (the centre, or a random place) and T - 1 are chosen; only these have a
-log-probability and a baseline. With a learned first glimpse all T are chosen.
+log-probability and a baseline. With a learned first glimpse all T are chosen; in a control (`policy` other than
+"learned") none is.
 
 Shapes: B batch, T glimpses, N of them chosen, D state, L cells of the grid.
 """
@@ -15,11 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from glimpse.attention import Annotations, Attention, LocationAttention, Read, Reading, read
+from glimpse.controls import check_rule, place
 from glimpse.networks import GlimpseNetwork, RecurrentCore
 from glimpse.places import Categorical, Gaussian, Noise
 from glimpse.sensor import Sensor, View
 
 First = Literal["centre", "random", "learned"]
+Policy = Literal["learned", "centre", "random", "raster", "oracle"]
 
 
 class Rollout(NamedTuple):
@@ -32,6 +35,7 @@ class Rollout(NamedTuple):
     entropies: Tensor  # (B, N): of the distributions they were chosen from
     baselines: Tensor | None  # (B, N): expected return before each choice; None without a baseline
     weights: Tensor | None  # (B, T, L): attention over the cells of a grid; None on the plane
+    glimpses: Tensor  # (B, T, E): what the core was given: each glimpse as a vector
 
 
 class Look(NamedTuple):
@@ -55,13 +59,9 @@ class PlaneGlimpses(nn.Module):
         """Make images (B, C, H, W) ready for so many hard reads."""
         return self.sensor.view(images, num_reads)
 
-    def given(self, memory: View, first: First, noise: Noise) -> Gaussian:
-        """Where a glimpse lies that nobody chose."""
-        batch = len(memory.images)
-        mean = self.attention.head.weight.new_zeros(batch, 2)
-        if first == "random":
-            mean = noise.uniform(mean) * 2 - 1
-        return self.attention.around(mean)
+    def given(self, memory: View, location: Tensor) -> Gaussian:
+        """The attention to a place (B, 2) that nobody chose."""
+        return self.attention.around(location)
 
     def look(self, reading: Reading) -> Look:
         """Encode what was read."""
@@ -99,14 +99,10 @@ class GridGlimpses(nn.Module):
         encoded = self.network(patches.flatten(0, 1), locations.reshape(-1, 2))
         return self.attention.annotate(encoded.view(batch, places, -1), detach_keys=detach)
 
-    def given(self, memory: Annotations, first: First, noise: Noise) -> Categorical:
-        """Where a glimpse lies that nobody chose."""
-        batch, places, _ = memory.values.shape
-        if first == "random":
-            place = (noise.uniform(memory.values[:, 0, 0]) * places).long().clamp(max=places - 1)
-        else:
-            place = self.cells.square().sum(1).argmin().expand(batch)  # the cell next to the centre
-        return Categorical.certain(place, places, memory.values.dtype)
+    def given(self, memory: Annotations, location: Tensor) -> Categorical:
+        """The attention to a place (B, 2) that nobody chose: to the cell next to it, and to no other."""
+        cell = (location.unsqueeze(1) - self.cells).square().sum(-1).argmin(1)
+        return Categorical.certain(cell, len(self.cells), memory.values.dtype)
 
     def look(self, reading: Reading) -> Look:
         """Pass on what was read: it is encoded already."""
@@ -132,6 +128,7 @@ class RecurrentAttention(nn.Module):
         num_classes: int,
         num_glimpses: int,
         first: First = "centre",
+        policy: Policy = "learned",
         baseline: bool = True,
         reward_reaches_core: bool = True,
     ):
@@ -143,6 +140,8 @@ class RecurrentAttention(nn.Module):
             num_classes: Number of classes.
             num_glimpses: Number T of glimpses.
             first: Where the first glimpse is.
+            policy: Who places the other glimpses: "learned", the attention of the model; else a rule of `controls.py`,
+                which places the first glimpse as well.
             baseline: Whether a learned baseline predicts the return before each choice.
             reward_reaches_core: Whether the gradient of the reward passes the location head into the core, as in the
                 paper; else it ends there. Has no meaning for a soft read, which has no reward.
@@ -154,10 +153,12 @@ class RecurrentAttention(nn.Module):
             raise ValueError(f"first must be 'centre', 'random' or 'learned', got {first!r}")
         if first == "learned" and core.initial_output is None:
             raise ValueError("first='learned' needs a core with learn_initial=True")
+        check_rule(policy, "learned")
         self.glimpses = glimpses
         self.core = core
         self.num_glimpses = num_glimpses
         self.first: First = first
+        self.policy: Policy = policy
         self.reward_reaches_core = reward_reaches_core
         self.classify = nn.Linear(core.state_dim, num_classes)
         self.baseline = nn.Linear(core.state_dim, 1) if baseline else None
@@ -167,6 +168,13 @@ class RecurrentAttention(nn.Module):
         """How the model reads unless told otherwise."""
         return self.glimpses.attention.how
 
+    @property
+    def num_choices(self) -> int:
+        """How many of the glimpses the model chooses, the last ones."""
+        if self.policy != "learned":
+            return 0
+        return self.num_glimpses - (self.first != "learned")
+
     def forward(
         self,
         images: Tensor,
@@ -174,6 +182,7 @@ class RecurrentAttention(nn.Module):
         how: Read | None = None,
         sample: bool = True,
         noise: Noise | None = None,
+        boxes: Tensor | None = None,
     ) -> Rollout:
         """Look T times.
 
@@ -182,6 +191,7 @@ class RecurrentAttention(nn.Module):
             how: Read hard or soft; the model's own way if not given.
             sample: Whether hard reads sample their places, or take the most likely ones (greedy).
             noise: The chance to sample with; also places a random first glimpse.
+            boxes: (B, N, 4), of the digits, in pixels: for the oracle, and of no effect on anyone else.
         """
         how = how or self.how
         noise = noise or Noise()
@@ -190,9 +200,10 @@ class RecurrentAttention(nn.Module):
         state = self.core.initial(len(images))
         logits, looks, choices, baselines = [], [], [], []
         for t in range(self.num_glimpses):
-            if t == 0 and self.first != "learned":
-                given = self.glimpses.given(memory, self.first, noise)
-                reading = read(given, memory, how, sample=False)
+            if t < self.num_glimpses - self.num_choices:
+                rule = self.first if self.policy == "learned" else self.policy
+                location = place(rule, t, self.num_glimpses, self.classify.weight, images, boxes, noise)
+                reading = read(self.glimpses.given(memory, location), memory, how, sample=False)
             else:
                 output = state[0].detach() if detach else state[0]
                 reading = self.glimpses.attention(output, memory, how=how, sample=sample, noise=noise)
@@ -214,7 +225,24 @@ class RecurrentAttention(nn.Module):
             entropies=_stack([choice.attention.entropy() for choice in choices], none),
             baselines=None if self.baseline is None else _stack(baselines, none),
             weights=torch.stack([look.reading.attention.weights for look in looks], 1) if on_grid else None,
+            glimpses=torch.stack([look.glimpse for look in looks], 1),
         )
+
+    def answer(self, glimpses: Tensor) -> Tensor:
+        """Answer from glimpse vectors alone: the core and the classifier, without the looking.
+
+        Args:
+            glimpses: (B, T, E), as in `Rollout.glimpses`.
+
+        Returns:
+            Logits (B, T, classes) after each glimpse; for those of a rollout, the logits of that rollout.
+        """
+        state = self.core.initial(len(glimpses))
+        logits = []
+        for glimpse in glimpses.unbind(1):
+            state = self.core(glimpse, state)
+            logits.append(self.classify(state[0]))
+        return torch.stack(logits, 1)
 
 
 def _stack(columns: list[Tensor], empty: Tensor) -> Tensor:

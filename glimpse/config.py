@@ -121,11 +121,11 @@ class NetworkConfig:
     glimpse_dim: int = 256
     """Size of the glimpse vector that joins them."""
     conv_channels: int = 32
-    """Channels of the second convolution; the first has half as many."""
+    """Channels of the second convolution; the first has half as many (model cnn: the next 2 and 4 times as many)."""
     core: Literal["rnn", "gru", "lstm"] = "gru"
     """The recurrent core: the paper's ReLU network, or one with gates."""
     state_dim: int = 256
-    """Size of the core's state."""
+    """Size of the core's state, and of the hidden layers of model cnn and fc."""
     pixel_mean: float = 0.0
     """Subtracted from what was read."""
     pixel_std: float = 1.0
@@ -142,8 +142,10 @@ class AttentionConfig:
 
     places: Literal["plane", "grid"] = "plane"
     """Any point of the plane, or the cells of a grid of glimpses."""
+    policy: Literal["learned", "centre", "random", "raster", "oracle"] = "learned"
+    """Who places the glimpses: the model; or, as a control that learns no policy, a rule; the oracle knows the box."""
     first: Literal["centre", "random", "learned"] = "centre"
-    """The first glimpse."""
+    """The first glimpse of a learned policy."""
     std: float = 0.2
     """plane: standard deviation of the location; the half side of the image is 1."""
     std_end: float | None = 0.05
@@ -274,6 +276,8 @@ class Config:
 
     seed: int = 0
     """Decides every random choice of the run."""
+    model: Literal["attention", "cnn", "fc"] = "attention"
+    """Recurrent attention; or, to compare it with, a network of the whole image: convolutional, or fully connected."""
     read: Literal["hard", "soft"] = "hard"
     """Sample one place to look and learn by REINFORCE, or take the expectation and learn by back-propagation."""
     num_glimpses: int = 6
@@ -291,6 +295,12 @@ class Config:
     def __post_init__(self) -> None:
         require(0 <= self.seed < 2**32, "seed", "in [0, 2**32)", self.seed)
         _require_positive(self, "", "num_glimpses")
+        require(
+            self.attention.policy != "oracle" or self.data.kind == "cluttered",
+            "data.kind",
+            "cluttered with attention.policy oracle, which must be told where the digits are",
+            self.data.kind,
+        )
 
 
 def keys(cls: type = Config, prefix: str = "") -> Iterator[str]:

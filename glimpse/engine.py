@@ -84,6 +84,11 @@ class Engine:
         """Steps done in whole epochs."""
         return self.epoch * self.task.steps_per_epoch
 
+    @property
+    def seconds_left(self) -> float:
+        """How long the remaining epochs will take, if they are like those before."""
+        return self.seconds / self.epoch * (self.settings.epochs - self.epoch)
+
     def resume(self) -> None:
         """Go back to the end of the last whole epoch.
 
@@ -245,10 +250,9 @@ class Engine:
 
     def _summary(self, losses: dict[str, float], scores: dict[str, Any]) -> str:
         mark = "  best" if self.best and self.best["epoch"] == self.epoch else ""
-        left = self.seconds / self.epoch * (self.settings.epochs - self.epoch)
         return (
             f"epoch {self.epoch}/{self.settings.epochs}  loss {losses['loss']:.4f}  "
-            f"validation error {100 * scores['error']:.2f}%  {self.seconds:.0f} s, {left:.0f} s left{mark}"
+            f"validation error {100 * scores['error']:.2f}%  {self.seconds:.0f} s, {self.seconds_left:.0f} s left{mark}"
         )
 
 

@@ -203,6 +203,19 @@ class Run:
             raise RunError(f"cannot write to the run folder {self.folder}: {error.strerror}") from error
 
 
+def names_of(runs: list[Run]) -> list[str]:
+    """A short name for each of some runs that no other of them has: its config's, if need be with seed or folder."""
+
+    def taken(names: list[str]) -> bool:
+        return len(set(names)) < len(names)
+
+    names = [str(run.read_json("meta.json").get("name") or run.folder.name) for run in runs]
+    for more in (lambda run: f"seed {run.config.seed}", lambda run: str(run.folder)):
+        if taken(names):
+            names = [f"{name}, {more(run)}" for name, run in zip(names, runs, strict=True)]
+    return names
+
+
 def _new_folder(parent: Path, stem: str) -> Path:
     """Make a folder of this name, or of the first such name with a number that no other process has."""
     parent.mkdir(parents=True, exist_ok=True)

@@ -41,6 +41,11 @@ def to_pixels(location: Tensor, height: int, width: int) -> Tensor:
     return (location + 1) * location.new_tensor([width / 2, height / 2])
 
 
+def from_pixels(point: Tensor, height: int, width: int) -> Tensor:
+    """Convert pixel coordinates (..., 2) to locations: the inverse of `to_pixels`."""
+    return point / point.new_tensor([width / 2, height / 2]) - 1
+
+
 class Sensor:
     """The geometry of a glimpse: K concentric squares, each averaged down to G x G."""
 

@@ -94,9 +94,9 @@ def changed(config, path, value):
     return replace(config, **{name: changed(getattr(config, name), rest, value) if rest else value})
 
 
-def tiny_model(*options, channels=1, num_classes=3):
+def tiny_model(*options, image_shape=(1, 12, 14), num_classes=3):
     """A tiny model whose weights depend on its config alone."""
-    return make_model(tiny_config(*options), channels=channels, num_classes=num_classes)
+    return make_model(tiny_config(*options), image_shape=image_shape, num_classes=num_classes)
 
 
 class TinyData(DataSet):

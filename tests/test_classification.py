@@ -270,9 +270,9 @@ def test_building_a_model_leaves_the_callers_random_numbers_alone():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    model = make_model(tiny_config(), channels=1, num_classes=3)
+    model = make_model(tiny_config(), image_shape=(1, 12, 14), num_classes=3)
     assert torch.equal(torch.rand(3), expected)
-    again = make_model(tiny_config(), channels=1, num_classes=3)
+    again = make_model(tiny_config(), image_shape=(1, 12, 14), num_classes=3)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
 
 
@@ -327,7 +327,8 @@ class Puppet(nn.Module):
         rollout = sum(call.index == tuple(index.tolist()) for call in self.calls) % len(self.logits)
         self.calls.append(SimpleNamespace(index=tuple(index.tolist()), how=how, sample=sample, training=self.training))
         answers, places = self.logits[rollout][index], self.locations[rollout][index]
-        return Rollout(answers, places, torch.zeros_like(places), None, torch.zeros(len(index), 0), None, None)
+        none = torch.zeros(len(index), 0)
+        return Rollout(answers, places, torch.zeros_like(places), None, none, None, None, places[..., :0])
 
 
 def numbered(targets, boxes=None, num_classes=2, side=8):

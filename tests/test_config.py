@@ -289,7 +289,7 @@ def test_settings_are_checked_without_a_parser_too():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("sede: 1\n", r"settings\.yaml: there is no setting sede; did you mean seed\? valid: seed, read, .*, score$"),
+        ("sede: 1\n", r"settings\.yaml: there is no setting sede; did you mean seed\? valid: seed, model, .*, score$"),
         (
             "train: {epcohs: 1}\n",
             r"settings\.yaml: there is no setting train\.epcohs; did you mean epochs\? valid: epochs, .*, folder$",

@@ -1,0 +1,112 @@
+"""From a config to a trained run folder."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from glimpse.build import build_task
+from glimpse.classification import Classification
+from glimpse.config import Config
+from glimpse.engine import Engine
+from glimpse.processes import processes
+from glimpse.runs import LAST, Run, seed_everything
+from glimpse.view.tables import score_table
+
+
+def train(
+    config: Config,
+    *,
+    run: Run | None = None,
+    name: str = "",
+    folder: str | Path | None = None,
+    remark: Callable[[Engine], str] = lambda engine: "",
+) -> dict[str, Any] | None:
+    """Train a new run, or go on with one, and score it on the test set.
+
+    Args:
+        config: The settings.
+        run: The run to go on with; a new one if not given.
+        name: Name of the config, for a new run.
+        folder: Where to train a new run, if it is not to be named automatically.
+        remark: What to add to the line that is printed after each epoch.
+
+    Returns:
+        The test scores; None in a process that is not the main one.
+    """
+    resumed = run is not None
+    seed_everything(config.seed)
+    with processes(config.train.device, config.train.threads) as here:
+        begun = resumed and (run.folder / LAST).exists()
+        # What a run began from may be gone when it is resumed, and is not needed.
+        task = build_task(dataclasses.replace(config, init_from=None) if begun else config, here)
+        if not resumed:
+            # Only the main process writes; the others need the settings alone.
+            about = {"name": name, **task.about(), **here.about()}
+            run = Run.create(config, name=name, about=about, folder=folder) if here.main else Run(".", config)
+        engine = Engine(task, run, here)
+        if resumed:
+            engine.resume()
+        if here.main:
+            _begin(run, task, engine)
+            before = run.read_json("meta.json")
+            if changed := [f"{key} {value}" for key, value in here.about().items() if before.get(key, value) != value]:
+                print(f"Unlike before, with {', '.join(changed)}: the same up to rounding, not bit for bit")
+        try:
+            engine.train(lambda line: print(line + remark(engine)))
+            if not here.main:
+                return None
+            run.load_weights(task.model)
+            scores = task.test()
+        except KeyboardInterrupt:
+            if here.main:
+                print(f"\nStopped. Go on with:\n    python train.py --resume {run.folder}")
+            raise
+        run.write_json("result.json", {"seconds": engine.seconds, "valid": engine.best, "test": scores})
+        _finish(run, scores, engine.best["epoch"])
+    return scores
+
+
+def describe(config: Config) -> str:
+    """Say in a few words what kind of model it is."""
+    if config.model != "attention":
+        return {"cnn": "convolutional", "fc": "fully connected"}[config.model] + " network of the whole image"
+    if config.attention.policy == "learned":
+        return f"{config.read} attention, {config.num_glimpses} glimpses"
+    return f"{config.read} reads, {config.num_glimpses} glimpses placed by rule: {config.attention.policy}"
+
+
+def _begin(run: Run, task: Classification, engine: Engine) -> None:
+    """Say what is about to happen."""
+    config = run.config
+    weights = sum(parameter.numel() for parameter in task.model.parameters())
+    channels, height, width = task.data.train.image_shape
+    what = describe(config)
+    print(
+        f"{what[0].upper()}{what[1:]}; {weights:,} weights; "
+        f"{len(task.data.train):,} images of {channels} x {height} x {width}; seed {config.seed}; "
+        f"{task.processes.world_size} x {task.processes.device}"
+    )
+    print(f"Run folder: {run.folder}")
+    if engine.epoch:
+        print(f"Going on after epoch {engine.epoch}")
+
+
+def _finish(run: Run, scores: dict[str, Any], epoch: int) -> None:
+    """Say how it went, and what to do next."""
+    config = run.config
+    how = config.score.read or config.read
+    glimpses = config.model == "attention"
+    print(
+        f"\nTest, {scores['images']:,} images, weights of epoch {epoch} (the best in validation)"
+        f"{f', {how} read' if glimpses else ''}:\n"
+    )
+    print(score_table({("greedy" if how == "hard" else "soft") if glimpses else config.model: scores}))
+    print(f"\nRun folder: {run.folder}\n\nNext:")
+    if glimpses:
+        print(f"    python evaluate.py score {run.folder}   # sampled and averaged rollouts too")
+        other = "soft" if config.read == "hard" else "hard"
+        print(f"    python evaluate.py animate {run.folder} --out glimpses.gif   # see where it looks")
+        print(f"    python train.py {run.folder / 'config.yaml'} --read {other}   # the same model, {other}")
+    else:
+        print(f"    python evaluate.py compare {run.folder} RUN   # with a model that looks")

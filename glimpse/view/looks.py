@@ -1,0 +1,115 @@
+"""What a model did with some images: all that pictures, animations and reports are drawn from.
+
+What is drawn is what was seen: entry t of everything here belongs to glimpse t, the first to the first; there is none
+for a place that was chosen and never looked at.
+
+Shapes: B images, T glimpses, K scales, G patch side, C channels, L cells of a grid.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from glimpse.attention import Read
+from glimpse.classification import told
+from glimpse.classifier import GridGlimpses, RecurrentAttention, Rollout
+from glimpse.data import Batch
+from glimpse.losses import correct
+from glimpse.places import Gaussian, Noise
+from glimpse.sensor import to_pixels
+
+
+class Looks(NamedTuple):
+    """The looks of a model at a batch of images; all tensors on the CPU."""
+
+    name: str  # of the model
+    how: Read
+    images: Tensor  # (B, C, H, W) uint8
+    targets: Tensor  # (B,) int64, or (B, classes) multi-hot
+    class_names: tuple[str, ...]
+    answers: Tensor  # (B, T, classes): probabilities after each glimpse
+    right: Tensor  # (B, T), bool
+    points: Tensor  # (B, T, 2): x and y of each glimpse's centre, in pixels
+    boxes: Tensor  # (B, T, K, 4): x0, y0, x1, y1 of the squares read, in pixels, finest first
+    spread: Tensor  # (B, T, 2): std of the attention in x and y, in pixels
+    patches: Tensor  # (B, T, K, G, G, C): what the network got, in [0, 1]; soft: blurred as it got them
+    weights: Tensor | None  # (B, T, rows, columns): attention over a grid of glimpses; None on the plane
+    rollout: Rollout
+
+
+@torch.inference_mode()
+def look(
+    model: RecurrentAttention,
+    batch: Batch,
+    *,
+    name: str,
+    class_names: tuple[str, ...],
+    how: Read | None = None,
+    sample: bool = False,
+    seed: int = 0,
+) -> Looks:
+    """Let a model look at a batch of images, and keep all that can be drawn of it.
+
+    Args:
+        model: The model, on any device.
+        batch: B images with their targets.
+        name: What to call the model.
+        class_names: The names of the classes.
+        how: Read hard or soft; the model's own way if not given.
+        sample: Whether hard reads sample their places, or take the most likely ones.
+        seed: Decides what is sampled.
+    """
+    how = how or model.how
+    images, _, boxes = (field.to(model.classify.weight.device) for field in batch)
+    rollout: Rollout = model(images, how=how, sample=sample, noise=Noise(seed), **told(model, boxes))
+    return looks_of(model, batch, rollout, name=name, class_names=class_names, how=how)
+
+
+def looks_of(
+    model: RecurrentAttention, batch: Batch, rollout: Rollout, *, name: str, class_names: tuple[str, ...], how: Read
+) -> Looks:
+    """Put together all that can be drawn of a rollout; for the arguments see `look`."""
+    images = batch.images.to(rollout.locations.device)
+    patches = seen_patches(model, images, rollout, how).cpu()
+    rollout = Rollout(*(None if field is None else field.detach().cpu() for field in rollout))
+    height, width = images.shape[2:]
+    multi_label = batch.targets.is_floating_point()
+    return Looks(
+        name=name,
+        how=how,
+        images=batch.images,
+        targets=batch.targets,
+        class_names=class_names,
+        answers=rollout.logits.sigmoid() if multi_label else rollout.logits.softmax(-1),
+        right=correct(rollout.logits, batch.targets) > 0,
+        points=to_pixels(rollout.locations, height, width),
+        boxes=model.glimpses.sensor.boxes(rollout.locations, height, width),
+        spread=rollout.stds * torch.tensor([width / 2, height / 2]),
+        patches=patches.clamp(0, 1),
+        weights=None if rollout.weights is None else rollout.weights.unflatten(-1, model.glimpses.grid),
+        rollout=rollout,
+    )
+
+
+@torch.inference_mode()
+def seen_patches(model: RecurrentAttention, images: Tensor, rollout: Rollout, how: Read) -> Tensor:
+    """The patches that were read at each glimpse of a rollout: (B, T, K, G, G, C).
+
+    For soft attention over a grid, what is drawn is the attention-weighted mean of the patches of all cells.
+    """
+    glimpses = model.glimpses
+    sensor = glimpses.sensor
+    channels = images.shape[1]
+    view = sensor.view(images, rollout.locations.shape[1])
+    columns = []
+    for step in range(rollout.locations.shape[1]):
+        if how == "hard":
+            patch = view.at(rollout.locations[:, step])
+        elif isinstance(glimpses, GridGlimpses):
+            every = torch.stack([view.at(cell.expand(len(images), 2)) for cell in glimpses.cells], 1)
+            patch = torch.einsum("bl,bl...->b...", rollout.weights[:, step], every)
+        else:
+            patch = view.expect(Gaussian(rollout.locations[:, step], rollout.stds[:, step]))
+        columns.append(patch.unflatten(1, (sensor.num_scales, channels)))
+    return torch.stack(columns, 1).permute(0, 1, 2, 4, 5, 3)

@@ -1,0 +1,100 @@
+"""Networks that see the whole image at once: what a model that must choose its glimpses is compared with.
+
+"fc" is the paper's (Recurrent Models of Visual Attention, arXiv:1406.6247): two fully connected layers of ReLU units.
+"cnn" is four 3 x 3 convolutions of stride 2, pooled by their maximum over the image, and one fully connected layer.
+
+Both answer with a `Rollout` of one step and no glimpse, so that they are trained, scored and compared by the same code.
+
+Shapes: B batch, C channels, H height, W width.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from glimpse.attention import Read
+from glimpse.classifier import Rollout
+from glimpse.places import Noise
+
+Kind = Literal["cnn", "fc"]
+
+
+class WholeImage(nn.Module):
+    """Sees the whole image at once and says what it shows."""
+
+    how: Read | None = None  # it does not attend
+    num_choices = 0
+    pixel_mean: Tensor
+    pixel_std: Tensor
+
+    def __init__(
+        self,
+        *,
+        kind: Kind,
+        image_shape: tuple[int, int, int],
+        num_classes: int,
+        hidden_dim: int = 256,
+        conv_channels: int = 32,
+        pixel_mean: float = 0.0,
+        pixel_std: float = 1.0,
+    ):
+        """Create the network.
+
+        Args:
+            kind: "cnn" or "fc".
+            image_shape: (C, H, W); the size matters to "fc" only.
+            num_classes: Number of classes.
+            hidden_dim: Size of the fully connected layers.
+            conv_channels: Channels of the second convolution; half as many in the first, twice and four times as many
+                in the third and fourth.
+            pixel_mean: Subtracted from the image.
+            pixel_std: Divides the image.
+        """
+        super().__init__()
+        channels, height, width = image_shape
+        if kind == "fc":
+            features = [nn.Flatten(), nn.Linear(channels * height * width, hidden_dim), nn.ReLU()]
+            feature_dim = hidden_dim
+        elif kind == "cnn":
+            features = []
+            for out_channels in (conv_channels // 2, conv_channels, 2 * conv_channels, 4 * conv_channels):
+                features += [nn.Conv2d(channels, out_channels, 3, stride=2, padding=1), nn.ReLU()]
+                channels = out_channels
+            features += [nn.AdaptiveMaxPool2d(1), nn.Flatten()]
+            feature_dim = channels
+        else:
+            raise ValueError(f"kind must be 'cnn' or 'fc', got {kind!r}")
+        self.features = nn.Sequential(*features)
+        self.classify = nn.Sequential(nn.Linear(feature_dim, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, num_classes))
+        self.register_buffer("pixel_mean", torch.tensor(float(pixel_mean)))
+        self.register_buffer("pixel_std", torch.tensor(float(pixel_std)))
+
+    def logits(self, images: Tensor) -> Tensor:
+        """Classify images (B, C, H, W), floating point in [0, 1] or uint8: (B, classes)."""
+        pixels = images if images.is_floating_point() else images.to(self.pixel_mean) / 255
+        return self.classify(self.features((pixels - self.pixel_mean) / self.pixel_std))
+
+    def forward(
+        self,
+        images: Tensor,
+        *,
+        how: Read | None = None,
+        sample: bool = True,
+        noise: Noise | None = None,
+        boxes: Tensor | None = None,
+    ) -> Rollout:
+        """Answer at once, as a rollout of one step; the other arguments mean nothing to one who sees everything."""
+        logits = self.logits(images)
+        nothing = logits.new_zeros(len(images), 0)
+        nowhere = logits.new_zeros(len(images), 0, 2)
+        return Rollout(
+            logits=logits.unsqueeze(1),
+            locations=nowhere,
+            stds=nowhere,
+            log_probs=nothing,
+            entropies=nothing,
+            baselines=None,
+            weights=None,
+            glimpses=logits.new_zeros(len(images), 0, 0),
+        )
