@@ -1,13 +1,19 @@
-"""Score trained models, and see where they look.
+"""Score trained models, compare them, and see where they look.
 
     python evaluate.py score RUN                          test error after each glimpse
+    python evaluate.py compare RUN RUN ...                errors, paired tests and costs: tables, CSV and a figure
+    python evaluate.py compare --configs A.yaml B.yaml --seeds 3      the same, after training what is missing
+    python evaluate.py variance RUN                       how noisy the gradient is with each baseline
+    python evaluate.py animate RUN [RUN] --out glimpses.gif           watch the glimpses move, two models side by side
     python evaluate.py glimpses RUN --out glimpses.png    a picture of what was seen, glimpse by glimpse
+    python evaluate.py coverage RUN ... --out coverage.png            where each glimpse falls, over all images
+    python evaluate.py report RUN ... --out report.html   all of it in one page, to step through in a browser
 
 RUN is a run folder that train.py made. Nothing else is needed, except the images of a data set of your own.
+`python evaluate.py COMMAND --help` lists the options of a command.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -16,12 +22,14 @@ def main(arguments: list[str]) -> int:
     """Run the command line; returns the exit code: 0, or 2 if something was wrong with the input."""
     options = parse_arguments(arguments)
 
+    # Only now, so that --help and mistakes are answered at once.
+    from glimpse import commands
     from glimpse.config import ConfigError
     from glimpse.data import DataError
     from glimpse.runs import RunError
 
     try:
-        options.command(options)
+        getattr(commands, options.command)(options)
     except (ConfigError, DataError, RunError) as error:
         print(f"evaluate.py: error: {error}", file=sys.stderr)
         return 2
@@ -39,36 +47,130 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--split", choices=["valid", "test"], default="test", help="which images (default: test)")
-    shared.add_argument("--read", choices=["hard", "soft"], help="read this way (default: as the run was scored)")
     shared.add_argument("--device", default="auto", help="auto, cpu, cuda, mps ... (default: auto)")
     shared.add_argument("--threads", type=count, default=0, help="CPU threads (default: torch's own choice)")
+    read = argparse.ArgumentParser(add_help=False)
+    read.add_argument("--read", choices=["hard", "soft"], help="read this way (default: as the run was scored)")
 
-    score = commands.add_parser(
+    scoring = argparse.ArgumentParser(add_help=False)
+    scoring.add_argument(
+        "--rollouts", type=count, default=10, help="how many sampled rollouts to average (default: 10)"
+    )
+    scoring.add_argument("--limit", type=count, help="score the first so many images only")
+    scoring.add_argument("--batch-size", type=count, help="images at a time (default: score.batch_size of the run)")
+    scoring.add_argument("--seed", type=natural, default=0, help="decides what is sampled (default: 0)")
+
+    choice = argparse.ArgumentParser(add_help=False)
+    choice.add_argument("--images", type=natural, nargs="+", help="these images, by their index")
+    choice.add_argument("--class", dest="label", metavar="NAME", help="only images of this class")
+    choice.add_argument("--mistakes", action="store_true", help="only images that a model gets wrong")
+    choice.add_argument("--gallery", action="store_true", help="the most instructive ones, not the first ones")
+
+    command = commands.add_parser(
         "score",
-        parents=[shared],
+        parents=[shared, read, scoring],
         help="test error after each glimpse",
         description="Error after each glimpse, with 95%% intervals, for one greedy rollout, one sampled rollout and "
         "the average of several; and how often a glimpse is centred on a digit.",
     )
-    score.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
-    score.add_argument("--rollouts", type=count, default=10, help="how many sampled rollouts to average (default: 10)")
-    score.add_argument("--limit", type=count, help="score the first so many images only")
-    score.add_argument("--batch-size", type=count, help="images at a time (default: score.batch_size of the run)")
-    score.add_argument("--seed", type=natural, default=0, help="decides what is sampled (default: 0)")
-    score.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    score.set_defaults(command=run_score)
+    command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
+    command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    command.set_defaults(command="score_runs")
 
-    glimpses = commands.add_parser(
-        "glimpses",
+    command = commands.add_parser(
+        "compare",
+        parents=[shared, scoring],
+        help="errors, paired tests and costs of several runs",
+        description="Group runs by config, and compare them on the same images: error after each glimpse, with "
+        "intervals over seeds, paired tests, and what it costs. Prints tables, and writes them with a figure into a "
+        "folder.",
+        epilog="With --configs, settings may be given as to train.py (--train.epochs 5); they hold for all configs. "
+        "Runs that are there are used, those that were stopped go on, the others are trained: after an interruption "
+        "give the same command again.",
+    )
+    command.add_argument("runs", nargs="*", metavar="RUN", help="run folders")
+    command.add_argument("--configs", nargs="+", default=[], metavar="FILE", help="train what is missing of these")
+    command.add_argument("--seeds", type=count, default=1, help="runs of each config, with seeds 0, 1 ... (default: 1)")
+    command.add_argument("--out", type=Path, default=Path("comparison"), help="folder to write (default: comparison)")
+    command.set_defaults(command="compare")
+
+    command = commands.add_parser(
+        "variance",
         parents=[shared],
+        help="how noisy the gradient is with each baseline",
+        description="Measure the variance of REINFORCE's gradient for each baseline, on one hard model as it is.",
+    )
+    command.add_argument("run", metavar="RUN", help="run folder")
+    command.add_argument("--images", type=count, default=64, help="images of an estimate (default: 64)")
+    command.add_argument("--rollouts", type=count, default=4, help="sampled rollouts of each image (default: 4)")
+    command.add_argument("--repeats", type=count, default=100, help="estimates to measure with (default: 100)")
+    command.add_argument("--seed", type=natural, default=0, help="decides what is sampled (default: 0)")
+    command.add_argument("--out", type=Path, default=Path("variance.png"), help="figure to write (PNG, PDF, SVG)")
+    command.set_defaults(command="variance")
+
+    command = commands.add_parser(
+        "animate",
+        parents=[shared, read, choice],
+        help="watch the glimpses move, two models side by side",
+        description="Animate what one or two models saw of the same images, and what they would answer by then.",
+    )
+    command.add_argument("runs", nargs="+", metavar="RUN", help="one or two run folders")
+    command.add_argument("--count", type=count, default=6, help="how many images (default: 6)")
+    command.add_argument("--seconds", type=positive, default=0.8, help="how long a glimpse is shown (default: 0.8)")
+    command.add_argument("--out", type=Path, default=Path("glimpses.gif"), help="file to write: .gif or .mp4")
+    command.set_defaults(command="animate")
+
+    command = commands.add_parser(
+        "glimpses",
+        parents=[shared, read, choice],
         help="a picture of what was seen, glimpse by glimpse",
         description="Draw images with the squares that were read, and the patches as the network got them.",
     )
-    glimpses.add_argument("run", metavar="RUN", help="run folder")
-    glimpses.add_argument("--out", type=Path, default=Path("glimpses.png"), help="picture to write (PNG, PDF, SVG)")
-    glimpses.add_argument("--images", type=int, nargs="+", default=[0, 1, 2], help="which images, by their index")
-    glimpses.set_defaults(command=run_glimpses)
+    command.add_argument("runs", nargs=1, metavar="RUN", help="run folder")
+    command.add_argument("--count", type=count, default=3, help="how many images (default: 3)")
+    command.add_argument("--out", type=Path, default=Path("glimpses.png"), help="picture to write (PNG, PDF, SVG)")
+    command.set_defaults(command="glimpses")
+
+    command = commands.add_parser(
+        "coverage",
+        parents=[shared, read],
+        help="where each glimpse falls, over all images",
+        description="Draw where each glimpse falls, over all images, and how often it is centred on a digit.",
+    )
+    command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
+    command.add_argument("--limit", type=count, help="take the first so many images only")
+    command.add_argument("--out", type=Path, default=Path("coverage.png"), help="picture to write (PNG, PDF, SVG)")
+    command.set_defaults(command="coverage")
+
+    command = commands.add_parser(
+        "report",
+        parents=[shared, scoring, choice],
+        help="all of it in one page, to step through in a browser",
+        description="Write the comparison, and an explorer of images and glimpses, as one HTML file that needs nothing "
+        "else. With a whole-image network among the runs, it shows its saliency beside the glimpses.",
+    )
+    command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
+    command.add_argument("--count", type=count, default=100, help="how many images to explore (default: 100)")
+    command.add_argument("--out", type=Path, default=Path("report.html"), help="page to write (default: report.html)")
+    command.set_defaults(command="report")
+
+    if arguments[:1] == ["compare"]:
+        arguments, settings = take_settings(arguments)
+        return parser.parse_args(arguments, argparse.Namespace(settings=settings))
     return parser.parse_args(arguments)
+
+
+def take_settings(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Part a command line from the settings in it, which are the options with a dot."""
+    rest, settings = [], []
+    words = iter(arguments)
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if name.startswith("--") and "." in name:
+            settings += [word] if equals else [word, *[value for value in [next(words, None)] if value is not None]]
+        else:
+            rest.append(word)
+    return rest, settings
 
 
 def natural(text: str, least: int = 0) -> int:
@@ -84,81 +186,12 @@ def count(text: str) -> int:
     return natural(text, 1)
 
 
-def run_score(options: argparse.Namespace) -> None:
-    """Score each run; all is read before anything is printed as JSON."""
-    from glimpse.build import load_run
-    from glimpse.classification import score
-    from glimpse.processes import processes
-    from glimpse.view.tables import score_table
-
-    results = []
-    with processes(options.device, options.threads) as here:
-        for folder in options.runs:
-            run, model, splits = load_run(folder)
-            model.to(here.device)
-            data = getattr(splits, options.split)
-            how = options.read or run.config.score.read or run.config.read
-            # A soft read is an expectation: there is nothing to sample, unless the first place is random.
-            modes = ["greedy", "sampled", "averaged"] if how == "hard" else ["greedy"]
-            scores = {
-                mode: score(
-                    model,
-                    data,
-                    how=how,
-                    mode=mode,
-                    rollouts=options.rollouts,
-                    batch_size=options.batch_size or run.config.score.batch_size,
-                    limit=options.limit,
-                    device=here.device,
-                    seed=options.seed,
-                )
-                for mode in modes
-            }
-            result = {
-                "run": str(folder),
-                "split": options.split,
-                "read": how,
-                "rollouts": options.rollouts if how == "hard" else None,
-                "seed": options.seed,
-                "scores": scores,
-            }
-            results.append(result)
-            if not options.json:
-                names = {"greedy": "greedy" if how == "hard" else "soft", "averaged": f"mean of {options.rollouts}"}
-                images = scores["greedy"]["images"]
-                print(f"{folder}: {how} read, {images:,} {options.split} images\n")
-                print(score_table({names.get(mode, mode): values for mode, values in scores.items()}), end="\n\n")
-    if options.json:
-        print(json.dumps(results, indent=2))
-
-
-def run_glimpses(options: argparse.Namespace) -> None:
-    """Draw a sheet of glimpses."""
-    from glimpse.build import load_run
-    from glimpse.classifier import RecurrentAttention
-    from glimpse.config import ConfigError
-    from glimpse.data import take
-    from glimpse.processes import processes
-    from glimpse.runs import RunError
-    from glimpse.view.looks import look
-    from glimpse.view.sheet import draw_sheet
-
-    with processes(options.device, options.threads) as here:
-        run, model, splits = load_run(options.run)
-        if not isinstance(model, RecurrentAttention):
-            raise RunError(f"{options.run} sees the whole image: there are no glimpses to draw")
-        model.to(here.device)
-        data = getattr(splits, options.split)
-        if wrong := [index for index in options.images if not 0 <= index < len(data)]:
-            raise ConfigError(f"--images must be in 0..{len(data) - 1}, got {wrong[0]}")
-        how = options.read or run.config.score.read or run.config.read
-        looks = look(model, take(data, options.images), name=options.run, class_names=data.class_names, how=how)
-    figure = draw_sheet(looks)
-    try:
-        figure.savefig(options.out, dpi=150)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot write the picture {options.out}: {error}") from error
-    print(f"Wrote {options.out}")
+def positive(text: str) -> float:
+    """A positive number."""
+    value = float(text)
+    if not 0 < value < 3600:
+        raise argparse.ArgumentTypeError(f"must be positive, and less than an hour, got {value:g}")
+    return value
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """From a config to a model, its data and its task."""
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +9,7 @@ import torch
 from glimpse.attention import Attention, LocationAttention, Read
 from glimpse.classification import Classification
 from glimpse.classifier import GridGlimpses, PlaneGlimpses, RecurrentAttention
-from glimpse.config import Config, ConfigError, DataConfig
+from glimpse.config import Config, ConfigError, DataConfig, different, images_of
 from glimpse.data import DataSet, Splits, cluttered_mnist, image_folder, torchvision_data
 from glimpse.networks import GlimpseNetwork, RecurrentCore
 from glimpse.processes import Processes
@@ -24,9 +23,8 @@ Model = RecurrentAttention | WholeImage
 def build_data(config: DataConfig) -> Splits:
     """Make the training, validation and test data."""
     if config.kind == "cluttered":
-        canvas = config.canvas if isinstance(config.canvas, tuple) else (config.canvas, config.canvas)
         return cluttered_mnist(
-            canvas=canvas,
+            canvas=images_of(config).canvas,
             num_digits=config.num_digits,
             num_distractors=config.num_distractors,
             distractor_size=config.distractor_size,
@@ -185,14 +183,8 @@ def load_run(folder: str | Path) -> tuple[Run, Model, Splits]:
         DataError: If the data cannot be read.
     """
     run = Run.open(folder)
-    model, image_shape, class_names = _load_model(run)
     data = build_data(run.config.data)
-    if (image_shape, class_names) != (list(data.test.image_shape), list(data.test.class_names)):
-        raise RunError(
-            f"the data of {folder} is not what it was trained on: images of {image_shape} and "
-            f"{len(class_names)} classes then, {list(data.test.image_shape)} and {data.test.num_classes} now"
-        )
-    return run, model, data
+    return run, _load_model_for(run, data), data
 
 
 class Loaded(NamedTuple):
@@ -208,33 +200,42 @@ def load_runs(folders: Sequence[str | Path]) -> tuple[list[Loaded], Splits]:
     """Open run folders that are to be scored on the very same images.
 
     Raises:
-        RunError: As `load_run`; or if they were not trained on the same data.
+        RunError: As `load_run`; or if they were not trained on the same data, or one is given twice.
         DataError: If the data cannot be read.
     """
+    if not folders:
+        raise RunError("there must be at least one run folder, got none")
     runs = [Run.open(folder) for folder in folders]
+    if twice := [run.folder for run in runs if sum(run.folder.samefile(other.folder) for other in runs) > 1]:
+        raise RunError(f"each run must be given once, got {twice[0]} more often")
     for run in runs[1:]:
-        if differ := _different(runs[0].config.data, run.config.data):
+        differ = [
+            f"{key} {one} and {other}"
+            for key, one, other in different(images_of(runs[0].config.data), images_of(run.config.data), "data.")
+        ]
+        if differ:
             raise RunError(
                 f"{runs[0].folder} and {run.folder} cannot be compared: they do not have the same images "
                 f"({'; '.join(differ)})"
             )
+    data = build_data(runs[0].config.data)
     loaded = []
     for run, name in zip(runs, names_of(runs), strict=True):
-        _, model, data = load_run(run.folder)
         config = run.config
         how = (config.score.read or config.read) if config.model == "attention" else None
-        loaded.append(Loaded(run, name, model, how))
+        loaded.append(Loaded(run, name, _load_model_for(run, data), how))
     return loaded, data
 
 
-def _different(one: DataConfig, other: DataConfig) -> list[str]:
-    """The settings that make two data sets different."""
-    harmless = {"workers", "download"}
-    return [
-        f"data.{entry.name} {getattr(one, entry.name)} and {getattr(other, entry.name)}"
-        for entry in dataclasses.fields(DataConfig)
-        if entry.name not in harmless and getattr(one, entry.name) != getattr(other, entry.name)
-    ]
+def _load_model_for(run: Run, data: Splits) -> Model:
+    """Load the best weights of a run, if the data is what it was trained on."""
+    model, image_shape, class_names = _load_model(run)
+    if (image_shape, class_names) != (list(data.test.image_shape), list(data.test.class_names)):
+        raise RunError(
+            f"the data of {run.folder} is not what it was trained on: images of {image_shape} and "
+            f"{len(class_names)} classes then, {list(data.test.image_shape)} and {data.test.num_classes} now"
+        )
+    return model
 
 
 def _load_model(run: Run) -> tuple[Model, list[int], list[str]]:

@@ -1,6 +1,7 @@
 """The task of classifying images: which losses train the model, and how it is scored."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import Any, Literal, NamedTuple, get_args
@@ -20,7 +21,7 @@ from glimpse.processes import Processes
 from glimpse.whole_image import WholeImage
 
 # First words of the seeds of noise; those of the data sets are in data/base.py.
-TRAIN_NOISE, SCORE_NOISE = 101, 102
+TRAIN_NOISE, SCORE_NOISE, VARIANCE_NOISE = 101, 102, 110
 Mode = Literal["greedy", "sampled", "averaged"]
 
 
@@ -53,7 +54,8 @@ class Classification:
         if self.steps_per_epoch == 0:
             reason = "train.limit" if limit is not None and limit < len(data.train) else "the training images"
             raise ConfigError(f"train.batch_size must be at most {images} ({reason}), got {batch_size}")
-        if loss.normalise and model.how == "hard" and batch_size * loss.rollouts < 2:
+        self.learns_places = model.how == "hard" and model.num_choices > 0  # by REINFORCE, that is
+        if loss.normalise and self.learns_places and batch_size * loss.rollouts < 2:
             raise ConfigError("train.batch_size must be at least 2 with loss.normalise, got 1")
         # Where nothing is chosen, with a single glimpse or in a control, what would choose is idle.
         self.all_parameters_used = not isinstance(model, RecurrentAttention) or model.num_choices > 0
@@ -88,7 +90,7 @@ class Classification:
     def losses(self, model: nn.Module, batch: Batch, noise: Noise) -> dict[str, tuple[float, Tensor]]:
         """See `engine.Task`. Soft: cross-entropy alone. Hard: that, and the estimator for the places chosen."""
         settings = self.loss
-        if settings.rollouts > 1 and self.model.how == "hard":
+        if settings.rollouts > 1 and self.learns_places:
             batch = Batch(*(field.repeat_interleave(settings.rollouts, 0) for field in batch))
         images, targets, boxes = (field.to(self.processes.device) for field in batch)
         again = noise.fork() if settings.baseline == "self_critical" else noise
@@ -97,9 +99,9 @@ class Classification:
             "cross_entropy": (1.0, losses.cross_entropy(rollout.logits, targets, settings.classify)),
             "error": (0.0, 1 - losses.correct(rollout.logits.detach(), targets)[:, -1].mean()),
         }
-        if self.model.how == "soft" or rollout.log_probs.shape[1] == 0:
+        if not self.learns_places:
             return terms
-        returns = self.returns(rollout, targets)
+        returns = returns_of(rollout, targets, settings)
         advantages = losses.advantages(returns, self.baselines(rollout, returns, images, targets, again))
         if settings.normalise:
             advantages = losses.normalise(advantages, lambda x: self.processes.mean(x.mean(0)))
@@ -110,11 +112,6 @@ class Classification:
         if settings.entropy:
             terms["neg_entropy"] = (settings.entropy, -rollout.entropies.mean())
         return terms
-
-    def returns(self, rollout: Rollout, targets: Tensor) -> Tensor:
-        """What each choice of a rollout led to (B, N)."""
-        rewards = losses.rewards(rollout.logits, targets, self.loss.reward)
-        return losses.returns(rewards, rollout.log_probs.shape[1], self.loss.reward_when, self.loss.discount)
 
     def baselines(
         self, rollout: Rollout, returns: Tensor, images: Tensor, targets: Tensor, noise: Noise
@@ -128,7 +125,7 @@ class Classification:
         if self.loss.baseline == "self_critical":
             with torch.no_grad():
                 greedy = self.model(images, sample=False, noise=noise)
-            return self.returns(greedy, targets)
+            return returns_of(greedy, targets, self.loss)
         return rollout.baselines
 
     def validate(self) -> dict[str, Any]:
@@ -152,6 +149,12 @@ class Classification:
         )
 
 
+def returns_of(rollout: Rollout, targets: Tensor, loss: LossConfig) -> Tensor:
+    """What each choice of a rollout led to (B, N), by the reward of the config."""
+    rewards = losses.rewards(rollout.logits, targets, loss.reward)
+    return losses.returns(rewards, rollout.log_probs.shape[1], loss.reward_when, loss.discount)
+
+
 def noise_seed(*words: int) -> int:
     """A seed for torch that depends on the words alone."""
     return int(random_bits(*words, shape=(1,))[0] >> 1)
@@ -160,6 +163,17 @@ def noise_seed(*words: int) -> int:
 def told(model: nn.Module, boxes: Tensor) -> dict[str, Tensor]:
     """What a model may be told besides the images: only the oracle, where the digits are."""
     return {"boxes": boxes} if getattr(model, "policy", None) == "oracle" else {}
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model into evaluation mode for a while."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 class Outcome(NamedTuple):
@@ -172,7 +186,7 @@ class Outcome(NamedTuple):
     hit: Tensor | None  # (I, M, T), bool: glimpse centred on a digit; None if nobody knows where they are
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def observe(
     model: nn.Module,
     data: DataSet,
@@ -203,30 +217,28 @@ def observe(
         raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}, got {mode!r}")
     repeats = rollouts if mode == "averaged" else 1
     squash = torch.sigmoid if data.multi_label else partial(torch.softmax, dim=-1)
-    training = model.training
-    model.eval()
     outcomes = []
-    for index, batch in enumerate(data.in_order(batch_size=batch_size, limit=limit)):
-        images, targets, boxes = (field.to(device) for field in batch)
-        looks: list[Rollout] = [
-            model(
-                images,
-                how=how,
-                sample=mode != "greedy",
-                noise=Noise(noise_seed(SCORE_NOISE, seed, index, repeat)),
-                **told(model, boxes),
-            )
-            for repeat in range(repeats)
-        ]
-        answers = torch.stack([squash(look.logits) for look in looks]).mean(0)
-        # One rollout is judged by its logits: probabilities that round to the same number would make ties.
-        judged = looks[0].logits if repeats == 1 else answers.logit() if data.multi_label else answers
-        locations = torch.stack([look.locations for look in looks], 1)  # (B, M, T, 2)
-        hit = None
-        if boxes.shape[1] and locations.shape[2]:
-            hit = hits(locations.flatten(1, 2), boxes, *images.shape[2:]).view(locations.shape[:3])
-        outcomes.append(Outcome(answers, targets, losses.correct(judged, targets) > 0, locations, hit))
-    model.train(training)
+    with evaluating(model):
+        for index, batch in enumerate(data.in_order(batch_size=batch_size, limit=limit)):
+            images, targets, boxes = (field.to(device) for field in batch)
+            looks: list[Rollout] = [
+                model(
+                    images,
+                    how=how,
+                    sample=mode != "greedy",
+                    noise=Noise(noise_seed(SCORE_NOISE, seed, index, repeat)),
+                    **told(model, boxes),
+                )
+                for repeat in range(repeats)
+            ]
+            answers = torch.stack([squash(look.logits) for look in looks]).mean(0)
+            # One rollout is judged by its logits: probabilities that round to the same number would make ties.
+            judged = looks[0].logits if repeats == 1 else answers.logit() if data.multi_label else answers
+            locations = torch.stack([look.locations for look in looks], 1)  # (B, M, T, 2)
+            hit = None
+            if boxes.shape[1] and locations.shape[2]:
+                hit = hits(locations.flatten(1, 2), boxes, *images.shape[2:]).view(locations.shape[:3])
+            outcomes.append(Outcome(answers, targets, losses.correct(judged, targets) > 0, locations, hit))
     return Outcome(
         *(None if field[0] is None else torch.cat(field).cpu() for field in zip(*outcomes, strict=True)),
     )

@@ -296,7 +296,7 @@ class Config:
         require(0 <= self.seed < 2**32, "seed", "in [0, 2**32)", self.seed)
         _require_positive(self, "", "num_glimpses")
         require(
-            self.attention.policy != "oracle" or self.data.kind == "cluttered",
+            self.attention.policy != "oracle" or self.model != "attention" or self.data.kind == "cluttered",
             "data.kind",
             "cluttered with attention.policy oracle, which must be told where the digits are",
             self.data.kind,
@@ -310,6 +310,27 @@ def keys(cls: type = Config, prefix: str = "") -> Iterator[str]:
             yield from keys(entry.type, f"{prefix}{entry.name}.")
         else:
             yield prefix + entry.name
+
+
+def images_of(config: DataConfig) -> DataConfig:
+    """The settings that decide which images there are; all others as by default."""
+    if config.kind != "cluttered":
+        return dataclasses.replace(config, workers=DataConfig.workers, download=DataConfig.download)
+    canvas = config.canvas if isinstance(config.canvas, tuple) else (config.canvas, config.canvas)
+    names = ("num_digits", "num_distractors", "distractor_size", "target")
+    return DataConfig(canvas=canvas, **{name: getattr(config, name) for name in names})
+
+
+def different(one: Any, other: Any, prefix: str = "") -> list[tuple[str, Any, Any]]:
+    """The settings in which two configs, or two groups of settings of one kind, differ: dotted name and both values."""
+    found = []
+    for entry in dataclasses.fields(one):
+        value, counterpart = getattr(one, entry.name), getattr(other, entry.name)
+        if dataclasses.is_dataclass(value):
+            found += different(value, counterpart, f"{prefix}{entry.name}.")
+        elif value != counterpart:
+            found.append((prefix + entry.name, value, counterpart))
+    return found
 
 
 def to_yaml(config: Config) -> str:

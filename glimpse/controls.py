@@ -24,7 +24,9 @@ def check_rule(rule: str, *others: str) -> None:
         raise ValueError(f"the rule must be one of {', '.join(valid)}, got {rule!r}")
 
 
-def place(rule: Rule, step: int, num_glimpses: int, like: Tensor, images: Tensor, boxes: Tensor | None, noise: Noise):
+def place(
+    rule: Rule, step: int, num_glimpses: int, like: Tensor, images: Tensor, boxes: Tensor | None, noise: Noise
+) -> Tensor:
     """Where glimpse `step` of `num_glimpses` lies, by a rule.
 
     Args:

@@ -86,8 +86,8 @@ class Engine:
 
     @property
     def seconds_left(self) -> float:
-        """How long the remaining epochs will take, if they are like those before."""
-        return self.seconds / self.epoch * (self.settings.epochs - self.epoch)
+        """How long the remaining epochs will take, if they are like those before; of the first nothing is known."""
+        return self.seconds / self.epoch * (self.settings.epochs - self.epoch) if self.epoch else math.inf
 
     def resume(self) -> None:
         """Go back to the end of the last whole epoch.

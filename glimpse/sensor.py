@@ -11,8 +11,8 @@ A place is read in two ways:
   *soft* read), differentiable in mean and std. As std goes to 0 it becomes the hard read.
 
 Coordinates, for the whole package. A location is (x, y); -1 is the left or top *edge* of the image and +1 the
-right or bottom edge, as in `grid_sample(align_corners=False)`. `to_pixels` is the only conversion. Locations may
-lie off the image: everything outside it is background.
+right or bottom edge, as in `grid_sample(align_corners=False)`. `to_pixels` and its inverse are the only conversions.
+Locations may lie off the image: everything outside it is background.
 
 Shapes: B batch, C channels, H x W image, K scales, G patch side, S side of the largest square.
 """

@@ -71,9 +71,10 @@ def describe(config: Config) -> str:
     """Say in a few words what kind of model it is."""
     if config.model != "attention":
         return {"cnn": "convolutional", "fc": "fully connected"}[config.model] + " network of the whole image"
+    glimpses = f"{config.num_glimpses} glimpse{'s' if config.num_glimpses > 1 else ''}"
     if config.attention.policy == "learned":
-        return f"{config.read} attention, {config.num_glimpses} glimpses"
-    return f"{config.read} reads, {config.num_glimpses} glimpses placed by rule: {config.attention.policy}"
+        return f"{config.read} attention, {glimpses}"
+    return f"{config.read} reads, {glimpses} placed by rule: {config.attention.policy}"
 
 
 def _begin(run: Run, task: Classification, engine: Engine) -> None:

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import TinyData, assert_close, draw_bytes, tiny_config, tiny_model
+from helpers import TinyData, assert_close, draw, draw_bytes, tiny_config, tiny_model
 from torch import nn
 
 from glimpse import losses
 from glimpse.build import build_model, make_model
-from glimpse.classification import Classification, noise_seed, score
+from glimpse.classification import Classification, Outcome, noise_seed, observe, score, summarise
 from glimpse.classifier import Rollout
 from glimpse.data import Splits
 from glimpse.metrics import wilson_interval
@@ -471,3 +471,149 @@ def test_a_soft_model_can_be_scored_hard():
     scores = task.test()
     assert {(call["how"], call["sample"]) for call in calls} == {("hard", False)}
     assert scores["hit"] == task.validate()["hits"]
+
+
+# Outcomes
+
+
+def probabilities_of(logits):
+    return torch.tensor(logits, dtype=torch.float64).softmax(-1)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 500])
+def test_outcome_of_scripted_rollouts(batch_size):
+    """Two images, two glimpses, three rollouts: answers, places and hits against a loop over all of them."""
+    logits = draw(3, 2, 2, 2, seed=1) * 6 - 3
+    places = draw(3, 2, 2, 2, seed=2) * 2 - 1
+    places[0, 0, 0] = places[2, 1, 1] = torch.tensor([-0.25, -0.3])  # in the box of the one, of the other
+    boxes = torch.tensor([[[2.0, 2, 4, 4]], [[0.0, 1, 5, 6]]])
+    targets = torch.tensor([1, 0])
+    outcome = observe(
+        Puppet(logits, places), numbered(targets, boxes), mode="averaged", rollouts=3, batch_size=batch_size
+    )
+    assert outcome.answers.shape == (2, 2, 2) and outcome.right.shape == (2, 2)
+    assert outcome.locations.shape == (2, 3, 2, 2) and outcome.hit.shape == (2, 3, 2)
+    assert outcome.targets.tolist() == [1, 0]
+    for image in range(2):
+        x0, y0, x1, y1 = boxes[image, 0].tolist()
+        for glimpse in range(2):
+            mean = sum(probabilities_of(logits[rollout, image, glimpse].tolist()) for rollout in range(3)) / 3
+            assert_close(outcome.answers[image, glimpse], mean, 1e-6)
+            assert outcome.right[image, glimpse] == (mean.argmax() == targets[image])
+            for rollout in range(3):
+                x, y = ((value + 1) * 4 for value in places[rollout, image, glimpse].tolist())
+                assert outcome.hit[image, rollout, glimpse] == (x0 <= x < x1 and y0 <= y < y1)
+                assert torch.equal(outcome.locations[image, rollout, glimpse], places[rollout, image, glimpse])
+    assert 0 < outcome.hit.sum() < 12
+
+
+@pytest.mark.parametrize("mode", ["greedy", "sampled"])
+def test_outcome_of_one_rollout(mode):
+    logits = draw(1, 3, 2, 2, seed=3)
+    outcome = observe(Puppet(logits), numbered(torch.tensor([0, 1, 1])), mode=mode, rollouts=5, batch_size=2)
+    assert_close(outcome.answers, logits[0].softmax(-1))
+    assert outcome.locations.shape == (3, 1, 2, 2) and outcome.hit is None
+    assert outcome.right.equal(logits[0].argmax(-1) == torch.tensor([[0], [1], [1]]))
+
+
+def test_a_single_rollout_is_judged_before_rounding():
+    """Both classes have a probability that rounds to 1 or to 1/2; the logits still tell which is meant."""
+    outcome = observe(Puppet(torch.tensor([[[[0.0, 1e-9]]]])), numbered(torch.tensor([1])))
+    assert outcome.right.tolist() == [[True]]
+    outcome = observe(Puppet(torch.tensor([[[[1e-9, -1e-9]]]])), numbered(torch.tensor([[1.0, 0.0]])))
+    assert outcome.right.tolist() == [[True]]
+
+
+def test_answers_of_marks_are_each_a_probability():
+    logits = draw(2, 3, 2, 2, seed=4) * 6 - 3
+    marks = torch.tensor([[1.0, 0.0], [1, 1], [0, 0]])
+    outcome = observe(Puppet(logits), numbered(marks), mode="averaged", rollouts=2)
+    expected = logits.sigmoid().mean(0)
+    assert_close(outcome.answers, expected)
+    assert outcome.right.equal(((expected > 0.5) == marks.bool().unsqueeze(1)).all(-1))
+    assert torch.equal(outcome.targets, marks)
+
+
+def test_counting_an_outcome():
+    right = torch.tensor([[False, True], [False, True], [True, True], [False, False]])
+    hit = torch.tensor([[[True, False]] * 2, [[True, True], [False, True]], [[False, True]] * 2, [[False, True]] * 2])
+    outcome = Outcome(torch.zeros(4, 2, 3), torch.zeros(4), right, torch.zeros(4, 2, 2, 2), hit)
+    assert summarise(outcome) == {
+        "images": 4,
+        "error": [0.75, 0.25],
+        "interval": [wilson_interval(3, 4), wilson_interval(1, 4)],
+        "hit": [3 / 8, 6 / 8],
+    }
+    assert summarise(outcome._replace(hit=None)).keys() == {"images", "error", "interval"}
+
+
+SOME = TinyData(draw_bytes(13, 1, 12, 14), torch.arange(13) % 3, torch.tensor([[[3.0, 3, 9, 9]]]).expand(13, 1, 4))
+KINDS = [
+    ("--read=hard",),
+    ("--read=soft",),
+    ("--read=hard", "--attention.places=grid"),
+    ("--read=hard", "--attention.policy=raster"),
+    ("--read=hard", "--attention.policy=oracle"),
+    ("--model=fc",),
+    ("--model=cnn",),
+]
+
+
+@pytest.mark.parametrize("options", KINDS, ids=lambda options: " ".join(options))
+@pytest.mark.parametrize("training", [True, False])
+def test_greedy_outcomes_do_not_depend_on_the_batches(options, training):
+    model = tiny_model("--attention.std=0.5", *options).train(training)
+    whole = observe(model, SOME, batch_size=13)
+    assert model.training == training
+    for size in (1, 4):
+        found = observe(model, SOME, batch_size=size)
+        assert_close(found.answers, whole.answers, 1e-6)
+        assert_close(found.locations, whole.locations, 1e-5)
+        assert found.right.equal(whole.right) and found.targets.equal(SOME.targets)
+    few = observe(model, SOME, batch_size=4, limit=6)
+    assert len(few.right) == 6 and few.right.equal(whole.right[:6])
+
+
+@pytest.mark.parametrize("options", KINDS, ids=lambda options: " ".join(options))
+def test_scores_equal_a_loop_over_the_images(options):
+    model = tiny_model("--attention.std=0.5", *options).eval()
+    wrong, on_digit = 0, 0
+    for index in range(13):
+        image, target, box = (field[index : index + 1] for field in (SOME.images, SOME.targets, SOME.boxes))
+        told = {"boxes": box} if "--attention.policy=oracle" in options else {}
+        with torch.no_grad():
+            rollout = model(image, sample=False, **told)
+        wrong = wrong + (rollout.logits[0].argmax(-1) != target).long()
+        x, y = ((rollout.locations[0] + 1) * torch.tensor([7.0, 6.0])).unbind(1)
+        on_digit = on_digit + ((x >= 3) & (x < 9) & (y >= 3) & (y < 9)).long()
+    scores = score(model, SOME, batch_size=5)
+    assert scores["images"] == 13 and scores["error"] == [count / 13 for count in wrong.tolist()]
+    if options[0].startswith("--model"):
+        assert "hit" not in scores
+    else:
+        assert scores["hit"] == pytest.approx([count / 13 for count in on_digit.tolist()])
+
+
+@pytest.mark.parametrize("mode, rollouts", [("sampled", 1), ("averaged", 3)])
+def test_sampled_outcomes_are_rollouts_with_noise_of_their_own(mode, rollouts):
+    """Repeated by hand: rollout r of batch i has a seed made of the seed given, i and r."""
+    model = tiny_model("--attention.std=0.5").eval()
+    outcome = observe(model, SOME, mode=mode, rollouts=3, batch_size=5, seed=8)
+    for index, start in enumerate((0, 5, 10)):
+        rows = slice(start, start + 5)
+        with torch.no_grad():
+            looks = [
+                model(SOME.images[rows], noise=Noise(noise_seed(102, 8, index, repeat))) for repeat in range(rollouts)
+            ]
+        assert_close(outcome.answers[rows], sum(look.logits.softmax(-1) for look in looks) / rollouts, 1e-6)
+        for repeat, look in enumerate(looks):
+            assert torch.equal(outcome.locations[rows, repeat], look.locations)
+    assert len(outcome.locations[:, :, 1].flatten(0, 1).unique(dim=0)) == 13 * rollouts
+
+
+def test_random_controls_look_elsewhere_in_each_rollout():
+    model = tiny_model("--attention.policy=random")
+    places = observe(model, SOME, mode="averaged", rollouts=3).locations
+    assert len(places.view(-1, 2).unique(dim=0)) == 13 * 3 * 3
+    greedy = [observe(model, SOME, seed=seed).locations for seed in (0, 0, 1)]  # greedy, but still at random places
+    assert torch.equal(greedy[0], greedy[1]) and not torch.equal(greedy[0], greedy[2])

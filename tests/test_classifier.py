@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 import torch
-from helpers import assert_close, draw_bytes, reached, tiny_config, tiny_model, under
+from helpers import assert_close, draw, draw_bytes, reached, tiny_config, tiny_model, under
 
 from glimpse import losses
 from glimpse.attention import Attention
@@ -194,6 +194,28 @@ def test_soft_grid_reads_the_weighted_sum_of_all_cells(first):
         assert_close(model.classify(state[0]), rollout.logits[:, t], 1e-5)
 
 
+@every("read, places, first, core", READS, PLACES, FIRSTS, CORES)
+def test_answers_follow_from_the_glimpse_vectors_alone(read, places, first, core):
+    model = make(read, places, f"--attention.first={first}", f"--network.core={core}")
+    rollout = model(some_images(), noise=Noise(2))
+    assert rollout.glimpses.shape == (BATCH, 3, 12)
+    assert torch.equal(model.answer(rollout.glimpses), rollout.logits)
+    assert_close(model.answer(rollout.glimpses[:, :2]), rollout.logits[:, :2])  # none knows what is to come
+    assert_close(model.answer(rollout.glimpses[1:2]), rollout.logits[1:2], 1e-5)
+    vectors = draw(BATCH, 3, 12)
+    assert not torch.allclose(model.answer(vectors)[:, -1], model.answer(vectors.flip(1))[:, -1], atol=1e-4)
+
+
+@pytest.mark.parametrize("read", READS)
+def test_glimpse_vectors_are_those_of_the_reported_places(read):
+    model, images = spread_out(make(read)), some_images()
+    rollout = model(images, noise=Noise(2))
+    view = model.glimpses.sensor.view(images, 3)
+    for t, (location, std) in enumerate(zip(rollout.locations.unbind(1), rollout.stds.unbind(1), strict=True)):
+        patches = view.at(location) if read == "hard" else view.expect(Gaussian(location, std))
+        assert_close(model.glimpses.network(patches, location), rollout.glimpses[:, t], 1e-6)
+
+
 def make_grid(rows, columns):
     sensor, size = Sensor(patch_size=2), 4
     network = GlimpseNetwork(in_channels=1, patch_size=2, what_dim=4, where_dim=4, out_dim=size)
@@ -363,6 +385,8 @@ def parts(**settings):
         ({"num_glimpses": 0}, "num_glimpses must be at least 1, got 0"),
         ({"first": "corner"}, "first must be 'centre', 'random' or 'learned', got 'corner'"),
         ({"first": "learned"}, "first='learned' needs a core with learn_initial=True"),
+        ({"first": "oracle"}, "first must be 'centre', 'random' or 'learned', got 'oracle'"),
+        ({"policy": "corner"}, "the rule must be one of centre, .*, oracle, learned, got 'corner'"),
     ],
 )
 def test_impossible_models(settings, message):

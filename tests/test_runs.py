@@ -15,8 +15,9 @@ from runs_helpers import REPOSITORY, make_engine, new_engine, resumed, tiny_conf
 from safetensors.torch import save_file
 
 from glimpse import load_model, runs
+from glimpse.build import load_run, load_runs
 from glimpse.parsing import parse
-from glimpse.runs import BEST, FORMAT, LAST, Run, RunError, write_atomically
+from glimpse.runs import BEST, FORMAT, LAST, Run, RunError, names_of, write_atomically
 
 ABOUT = {"image_shape": [1, 60, 60], "class_names": ["no", "yes"]}
 
@@ -353,6 +354,127 @@ def test_load_model_with_broken_meta(content, copied):
     path.unlink() if content is None else path.write_text(content)
     with pytest.raises(RunError, match=r"meta\.json"):
         load_model(copied.folder)
+
+
+# Several runs together
+
+
+def named(folder, name, **settings):
+    return Run.create(tiny_config(settings), name=name, about={"name": name}, folder=folder)
+
+
+def test_names_are_those_of_the_configs(tmp_path):
+    runs = [named(tmp_path / "1", "hard"), named(tmp_path / "2", "soft"), named(tmp_path / "3", "cnn")]
+    assert names_of(runs) == ["hard", "soft", "cnn"]
+    assert names_of(runs[:1]) == ["hard"] and names_of([]) == []
+
+
+def test_runs_of_one_config_are_told_apart_by_their_seeds(tmp_path):
+    runs = [named(tmp_path / "1", "hard"), named(tmp_path / "2", "hard", seed=4), named(tmp_path / "3", "soft", seed=4)]
+    assert names_of(runs) == ["hard, seed 0", "hard, seed 4", "soft, seed 4"]
+    assert names_of(runs[1:]) == ["hard", "soft"]
+
+
+def test_runs_of_one_config_and_seed_are_told_apart_by_their_folders(tmp_path):
+    runs = [named(tmp_path / "1", "hard", seed=4), named(tmp_path / "2", "hard", seed=4)]
+    assert names_of(runs) == [f"hard, seed 4, {tmp_path / '1'}", f"hard, seed 4, {tmp_path / '2'}"]
+
+
+@pytest.mark.parametrize("about", [{}, {"name": ""}, {"name": None}])
+def test_run_without_a_name_has_that_of_its_folder(about, tmp_path):
+    run = create(tmp_path / "my run")
+    run.write_json("meta.json", about)
+    assert names_of([run]) == ["my run"]
+    (run.folder / "meta.json").unlink()
+    with pytest.raises(RunError, match=r"meta\.json is broken"):
+        names_of([run])
+
+
+def saved(folder, name, **settings):
+    """A run folder with the first weights of its model, as if they were the best."""
+    about = {"name": name, "image_shape": [1, 60, 60], "class_names": list("0123456789")}
+    run = Run.create(tiny_config(settings), name=name, about=about, folder=folder)
+    model = make_engine(run).task.model
+    run.save(BEST, {f"model.{key}": value for key, value in model.state_dict().items()}, {"epoch": 1, "error": 0.5})
+    return run
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """Folders of runs of every kind, on the same data; not to be changed."""
+    folder = tmp_path_factory.mktemp("several")
+    settings = {
+        "hard": {"seed": 3},
+        "soft": {"read": "soft"},
+        "soft_to_hard": {"read": "soft", "score.read": "hard"},
+        "oracle": {"attention.policy": "oracle", "data.workers": 2},
+        "cnn": {"model": "cnn"},
+        "fc": {"model": "fc", "read": "soft"},
+    }
+    return {name: saved(folder / name, name, **changes).folder for name, changes in settings.items()}
+
+
+def test_runs_are_loaded_in_order_with_how_they_are_scored(several):
+    loaded, splits = load_runs(list(several.values()))
+    assert [entry.name for entry in loaded] == list(several)
+    assert [entry.run.folder for entry in loaded] == list(several.values())
+    assert [entry.how for entry in loaded] == ["hard", "soft", "hard", "hard", None, None]
+    assert [entry.model.how for entry in loaded] == ["hard", "soft", "soft", "hard", None, None]
+    for entry in loaded:
+        assert not entry.model.training
+        weights = {f"model.{key}": value for key, value in entry.model.state_dict().items()}
+        kept, _ = entry.run.load(BEST)
+        assert weights.keys() == kept.keys() and all(torch.equal(value, kept[key]) for key, value in weights.items())
+    assert (splits.test.image_shape, len(splits.test)) == ((1, 60, 60), 10_000)
+
+
+def test_runs_with_other_seeds_have_the_same_images(several, tmp_path):
+    other = saved(tmp_path / "other", "hard", seed=8).folder
+    loaded, _ = load_runs([several["hard"], other])
+    assert [entry.name for entry in loaded] == ["hard, seed 3", "hard, seed 8"]
+    one, two = (entry.model.classify.weight for entry in loaded)
+    assert not torch.equal(one, two)
+    (_, _, first), (_, _, second) = load_run(several["hard"]), load_run(other)
+    (one,), (two,) = (data.test.in_order(batch_size=5, limit=5) for data in (first, second))
+    assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+@pytest.mark.parametrize(
+    "settings, difference",
+    [
+        ({"data.num_distractors": 7}, r"data\.num_distractors 4 and 7"),
+        ({"data.canvas": 80}, r"data\.canvas \(60, 60\) and \(80, 80\)"),
+        ({"data.num_distractors": 0, "data.distractor_size": 9}, r"data\.num_distractors 4 and 0; .*_size 8 and 9"),
+    ],
+)
+def test_runs_on_different_images_are_not_compared(settings, difference, several, tmp_path):
+    other = create(tmp_path / "other", **settings).folder  # not even a checkpoint is needed to see it
+    message = rf"^{several['hard']} and {other} cannot be compared: they do not have the same images \({difference}\)$"
+    with pytest.raises(RunError, match=message):
+        load_runs([several["hard"], several["soft"], other])
+
+
+def test_a_run_is_not_compared_with_itself(several, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(several["hard"])
+    for again in (several["hard"], link, os.path.relpath(several["hard"])):
+        with pytest.raises(RunError, match=r"each run must be given once, got .* more often"):
+            load_runs([several["hard"], several["soft"], again])
+
+
+def test_runs_whose_data_has_changed_are_not_compared(several, tmp_path):
+    run = Run(shutil.copytree(several["cnn"], tmp_path / "cnn"), tiny_config({"model": "cnn"}))
+    run.write_json("meta.json", {**run.read_json("meta.json"), "image_shape": [1, 60, 50]})
+    message = rf"the data of {run.folder} is not what it was trained on: .*\[1, 60, 50\].* then, \[1, 60, 60\].* now"
+    with pytest.raises(RunError, match=message):
+        load_runs([several["hard"], run.folder])
+
+
+def test_loading_what_is_no_run(several, tmp_path):
+    with pytest.raises(RunError, match=rf"{tmp_path} is not a run folder"):
+        load_runs([several["hard"], tmp_path])
+    with pytest.raises(RunError, match=rf"{BEST} is missing"):
+        load_runs([several["hard"], create(tmp_path / "begun").folder])
 
 
 # Nothing is unpickled

@@ -8,7 +8,7 @@ import torch
 from helpers import assert_close, draw, draw_bytes
 
 from glimpse.places import Gaussian, Noise
-from glimpse.sensor import CropView, Sensor, TableView, table_dtype, to_pixels
+from glimpse.sensor import CropView, Sensor, TableView, from_pixels, table_dtype, to_pixels
 
 PLANS = ("table", "crop")
 HEIGHT, WIDTH = 7, 10
@@ -153,6 +153,19 @@ def test_channels_are_scale_major(plan):
 def test_to_pixels_takes_the_edges_to_the_edges():
     places = torch.tensor([[-1.0, -1], [0, 0], [1, 1], [0.5, -0.5]])
     assert to_pixels(places, 8, 20).tolist() == [[0, 0], [10, 4], [20, 8], [15, 2]]
+
+
+def test_from_pixels_takes_the_edges_to_the_edges():
+    points = torch.tensor([[0.0, 0.0], [10, 4], [20, 8], [15, 2], [25, -4]])
+    assert from_pixels(points, 8, 20).tolist() == [[-1, -1], [0, 0], [1, 1], [0.5, -0.5], [1.5, -2]]
+
+
+@pytest.mark.parametrize("height, width", [(7, 10), (60, 60), (1, 333)])
+def test_from_pixels_inverts_to_pixels(height, width):
+    places = draw(3, 5, 2, dtype=torch.float64) * 4 - 2
+    assert_close(from_pixels(to_pixels(places, height, width), height, width), places, 1e-12)
+    points = draw(3, 5, 2, seed=1, dtype=torch.float64) * 400 - 20
+    assert_close(to_pixels(from_pixels(points, height, width), height, width), points, 1e-10)
 
 
 def anchor_probabilities(centre, spread, anchors):

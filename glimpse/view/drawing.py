@@ -10,6 +10,9 @@ from glimpse.view.looks import Looks
 # Okabe and Ito's colours, which the colour-blind can tell apart; one for each scale.
 SCALE_COLOURS = ("#56B4E9", "#E69F00", "#CC79A7", "#F0E442")
 RIGHT, WRONG, TRAIL = "#009E73", "#D55E00", "#56B4E9"
+# For lines on a white or a dark ground; with a marker each, so that colour is not all that tells them apart.
+LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 def show_image(axes: Axes, image: Tensor) -> None:

@@ -1,6 +1,36 @@
-"""Scores as text."""
+"""Tables, as text, as Markdown and as rows."""
 
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Table(NamedTuple):
+    """A table of text. The first column is of names, the others of numbers."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str] = []  # what a reader must know about the numbers
+
+    def text(self) -> str:
+        """The table as plain text, numbers aligned to the right, without title and notes."""
+        lines = [self.header, *self.rows]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self.header))]
+        padded = []
+        for name, *cells in lines:
+            cells = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+            padded.append("  ".join([name.ljust(widths[0]), *cells]).rstrip())
+        padded.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
+        return "\n".join(padded)
+
+    def markdown(self) -> str:
+        """The table in Markdown, with title and notes."""
+
+        def line(cells: list[str]) -> str:
+            return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+        rule = line(["---", *["--:"] * (len(self.header) - 1)])
+        parts = [f"**{self.title}**", "\n".join([line(self.header), rule, *map(line, self.rows)]), *self.notes]
+        return "\n\n".join(parts) + "\n"
 
 
 def score_table(scores: dict[str, dict[str, Any]]) -> str:
@@ -13,16 +43,10 @@ def score_table(scores: dict[str, dict[str, Any]]) -> str:
         A table with a row per name and quantity and a column per glimpse, in percent.
     """
     steps = len(next(iter(scores.values()))["error"])
-    rows = [["glimpse", *(str(step + 1) for step in range(steps))]]
+    rows = []
     for name, score in scores.items():
         rows.append([f"{name}: error %", *(f"{100 * error:.2f}" for error in score["error"])])
         rows.append(["  95% interval", *(f"{100 * low:.2f}-{100 * high:.2f}" for low, high in score["interval"])])
         if "hit" in score:
             rows.append(["  on the digit %", *(f"{100 * hit:.1f}" for hit in score["hit"])])
-    widths = [max(len(row[column]) for row in rows) for column in range(steps + 1)]
-    lines = []
-    for label, *cells in rows:
-        padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        lines.append("  ".join([label.ljust(widths[0]), *padded]))
-    lines.insert(1, "-" * len(lines[0]))
-    return "\n".join(lines)
+    return Table("", ["glimpse", *(str(step + 1) for step in range(steps))], rows).text()

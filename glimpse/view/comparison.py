@@ -1,0 +1,231 @@
+"""A comparison as tables, as rows of numbers and as a figure."""
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from glimpse.classification import Mode
+from glimpse.comparison import Comparison, Group
+from glimpse.metrics import wilson_interval
+from glimpse.stats import Estimate
+from glimpse.sweep import duration
+from glimpse.view.drawing import LINE_COLOURS, MARKERS
+from glimpse.view.tables import Table
+
+
+def comparison_tables(comparison: Comparison) -> list[Table]:
+    """All tables of a comparison."""
+    tables = [_error_table(comparison)]
+    if any(group.how for group in comparison.groups):
+        tables.append(_glimpse_table(comparison))
+    tables.append(_cost_table(comparison))
+    if len(comparison.groups) > 1:
+        tables.append(_paired_table(comparison))
+    return tables
+
+
+def _error_table(comparison: Comparison) -> Table:
+    header = ["", "read", "runs", "greedy %", "sampled %", f"mean of {comparison.rollouts} %", "on the digit %"]
+    rows = []
+    for group in comparison.groups:
+        cells = [_estimate(group.errors(mode)[-1]) if mode in group.modes else "-" for mode in get_args(Mode)]
+        hits = group.hits()
+        chosen = hits and (hits[len(hits) - group.num_choices :] if group.num_choices else hits)
+        on_digit = f"{100 * sum(chosen) / len(chosen):.1f}" if chosen else "-"
+        rows.append([group.name, group.how or "-", str(len(group.entries)), *cells, on_digit])
+    notes = [
+        "Greedy: one rollout that looks at the most likely places. Sampled: one that samples them. Mean of "
+        f"{comparison.rollouts}: class probabilities averaged over so many sampled rollouts. On the digit: glimpses "
+        "centred on it, of those that the model chose.",
+        _interval_note(comparison),
+    ]
+    title = f"Error after the last glimpse, {comparison.images:,} {comparison.split} images"
+    return Table(title, header, rows, notes)
+
+
+def _glimpse_table(comparison: Comparison) -> Table:
+    errors = {group.name: group.errors() for group in comparison.groups if group.how}
+    steps = max(map(len, errors.values()))
+    rows = [
+        [name, *(f"{100 * estimate.mean:.2f}" for estimate in estimates), *["-"] * (steps - len(estimates))]
+        for name, estimates in errors.items()
+    ]
+    return Table("Error % after each glimpse, greedy", ["", *(str(step + 1) for step in range(steps))], rows)
+
+
+def _cost_table(comparison: Comparison) -> Table:
+    header = ["", "pixels seen", "% of image", "multiply-adds", "parameters", "images/s", "training"]
+    rows = []
+    for group in comparison.groups:
+        cost = group.cost
+        trained = sum(entry.seconds for entry in group.entries) / len(group.entries)
+        rows.append(
+            [
+                group.name,
+                f"{cost.pixels:,}",
+                f"{100 * cost.share:.0f}",
+                f"{cost.multiply_adds / 1e6:.2f} M",
+                f"{cost.parameters:,}",
+                f"{cost.images_per_second:,.0f}",
+                duration(trained),
+            ]
+        )
+    notes = [
+        "Of one image, read greedily. Pixels seen: the numbers that the network is given, all glimpses and scales "
+        "together. Multiply-adds: of matrix products and convolutions. Images/s: measured in turns on this machine "
+        f"({comparison.device}). Training: mean time of a run, where and as it was trained."
+    ]
+    return Table("Cost", header, rows, notes)
+
+
+def _paired_table(comparison: Comparison) -> Table:
+    first, *others = comparison.groups
+    rows = []
+    for other in others:
+        result = comparison.against(other, first)
+        rows.append(
+            [
+                other.name,
+                f"{100 * result.difference:+.2f}",
+                f"{100 * result.low:+.2f} to {100 * result.high:+.2f}",
+                _probability(result.p_images),
+                "-" if result.p_seeds is None else _probability(result.p_seeds),
+            ]
+        )
+    notes = [
+        "Difference in error after the last glimpse, greedy, in percentage points; negative is better. Interval and "
+        "p (images): for these runs, over images, paired (McNemar's exact test between single runs, else Student's). "
+        "p (seeds): Welch's test over runs, with two or more of each."
+    ]
+    title = f"Against {first.name}, on the same images"
+    return Table(title, ["", "difference", "95% interval", "p (images)", "p (seeds)"], rows, notes)
+
+
+def _interval_note(comparison: Comparison) -> str:
+    single = [group.name for group in comparison.groups if len(group.entries) == 1]
+    if not single:
+        return "In brackets: 95% intervals over seeds (Student's)."
+    if len(single) == len(comparison.groups):
+        return "In brackets: 95% intervals over images (Wilson's) of a single run; other seeds may differ by more."
+    return (
+        "In brackets: 95% intervals, over seeds (Student's) where there are several runs; over images (Wilson's) for a "
+        "single run, whose other seeds may differ by more."
+    )
+
+
+def _estimate(estimate: Estimate) -> str:
+    return f"{100 * estimate.mean:.2f} ({100 * max(0, estimate.low):.2f}-{100 * estimate.high:.2f})"
+
+
+def _probability(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def run_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    """A row for each run, way of rolling out and glimpse; the interval is over images."""
+    for group in comparison.groups:
+        for entry in group.entries:
+            for mode, outcome in entry.outcomes.items():
+                images = len(outcome.right)
+                for step, wrong in enumerate((~outcome.right).sum(0).tolist()):
+                    low, high = wilson_interval(wrong, images)
+                    hit = None if outcome.hit is None else float(outcome.hit[:, :, step].double().mean())
+                    yield {
+                        "config": group.name,
+                        "seed": entry.seed,
+                        "run": entry.folder,
+                        "read": group.how,
+                        "mode": mode,
+                        "rollouts": comparison.rollouts if mode == "averaged" else 1,
+                        "split": comparison.split,
+                        "images": images,
+                        "glimpse": step + 1,
+                        "error": wrong / images,
+                        "low": low,
+                        "high": high,
+                        "on_digit": hit,
+                        "train_seconds": entry.seconds,
+                        **group.cost._asdict(),
+                    }
+
+
+def group_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    """A row for each group, way of rolling out and glimpse; the interval is over seeds if there are several."""
+    for group in comparison.groups:
+        for mode in group.modes:
+            for step, estimate in enumerate(group.errors(mode)):
+                yield {
+                    "config": group.name,
+                    "runs": len(group.entries),
+                    "read": group.how,
+                    "mode": mode,
+                    "glimpse": step + 1,
+                    "error": estimate.mean,
+                    "low": estimate.low,
+                    "high": estimate.high,
+                    "interval": "seeds" if len(group.entries) > 1 else "images",
+                    **group.cost._asdict(),
+                }
+
+
+def to_csv(rows: Iterator[dict[str, Any]]) -> str:
+    """Rows as CSV, with a header; what is not known is left empty."""
+    rows = list(rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def draw_comparison(comparison: Comparison) -> Figure:
+    """Draw error against glimpses, with bands, and error against cost."""
+    figure = Figure(figsize=(10, 5.2), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1.25, 1])
+    for index, group in enumerate(comparison.groups):
+        style = {"color": LINE_COLOURS[index % len(LINE_COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
+        _draw_by_glimpse(left, group, style)
+        _draw_by_cost(right, group, style)
+    steps = max(len(group.errors()) for group in comparison.groups)
+    left.set(xlabel="glimpses", ylabel=f"{comparison.split} error %", xlim=(0.8, max(steps, 2) + 0.2))
+    left.xaxis.set_major_locator(MaxNLocator(integer=True))
+    left.set_title("error after each glimpse", fontsize=11)
+    costs = [group.cost.multiply_adds / 1e6 for group in comparison.groups]
+    right.set(xlabel="multiply-adds of an image, in millions", xscale="log", xlim=(min(costs) / 2, max(costs) * 2))
+    right.set_title("error against cost", fontsize=11)
+    left.set_yscale("log")
+    for axis in (left.yaxis, right.xaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=min(4, len(comparison.groups)), frameon=False)
+    return figure
+
+
+def _draw_by_glimpse(axes: Axes, group: Group, style: dict[str, str]) -> None:
+    errors = group.errors()
+    mean, low, high = ([max(100 * value, 1e-3) for value in column] for column in zip(*errors, strict=True))
+    if group.how is None:  # sees everything at once: the same however often the others look
+        axes.axhline(mean[0], color=style["color"], linestyle="--", linewidth=1.2)
+        axes.axhspan(low[0], high[0], color=style["color"], alpha=0.12, linewidth=0)
+        return
+    steps = range(1, len(mean) + 1)
+    axes.plot(steps, mean, linewidth=1.6, markersize=6, **style)
+    axes.fill_between(steps, low, high, color=style["color"], alpha=0.2, linewidth=0)
+
+
+def _draw_by_cost(axes: Axes, group: Group, style: dict[str, str]) -> None:
+    mean, low, high = (100 * value for value in group.errors()[-1])
+    bars = [[mean - max(low, 1e-3)], [high - mean]]
+    line = "--" if group.how is None else "-"
+    axes.errorbar(
+        group.cost.multiply_adds / 1e6, mean, bars, label=group.name, capsize=3, markersize=7, linestyle=line, **style
+    )

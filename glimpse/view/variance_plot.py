@@ -1,0 +1,142 @@
+"""The variance of the REINFORCE gradient with each baseline, as a table and as a picture."""
+
+import math
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from glimpse.variance import Variances
+from glimpse.view.drawing import LINE_COLOURS, MARKERS
+from glimpse.view.tables import Table
+
+NAMES = {
+    "none": "none",
+    "learned": "learned",
+    "self_critical": "self-critical",
+    "leave_one_out": "leave-one-out",
+}
+COLOURS = dict(zip(NAMES, LINE_COLOURS, strict=False))
+SHAPES = dict(zip(NAMES, MARKERS, strict=False))
+WIDE_RANGE = 20  # from this ratio of the largest to the smallest number on, an axis is logarithmic
+
+
+def variance_table(result: Variances) -> Table:
+    """Lay out the variances, a row per baseline."""
+    header = [
+        "baseline",
+        "rollouts per image",
+        "variance",
+        "95% interval",
+        "relative to none",
+        "95% interval",
+        "signal-to-noise",
+        "difference of mean",
+    ]
+    rows = []
+    for estimator in result.estimators:
+        first = estimator.baseline == "none"
+        rows.append(
+            [
+                NAMES[estimator.baseline],
+                str(estimator.rollouts),
+                _number(estimator.variance),
+                _range(estimator.interval),
+                _number(estimator.ratio),
+                "-" if first else _range(estimator.ratio_interval),
+                _number(estimator.signal_to_noise),
+                "-" if first else f"{estimator.disagreement:.2f}",
+            ]
+        )
+    notes = [
+        f"Estimates of the gradient of {result.parameters:,} parameters of the attention from {result.images:,} images "
+        f"with {result.rollouts} sampled rollouts of each; {result.repeats:,} repetitions. All baselines judge the "
+        "same rollouts; advantages are not normalised.",
+        "Signal-to-noise: squared norm of the mean gradient over the variance of an estimate. Its estimate is "
+        "unbiased, so it can be below 0 where the gradient is lost in the noise.",
+        "Difference of mean: of the mean gradient from that without a baseline, in standard errors: about 1 if the "
+        "baseline does not bias the gradient; above 2 in fewer than one of twenty such cases.",
+        *result.notes,
+    ]
+    return Table("Variance of the REINFORCE gradient", header, rows, notes)
+
+
+def draw_variance(result: Variances) -> Figure:
+    """Draw the variance with each baseline (left), and of the term of each choice (right)."""
+    figure = Figure(figsize=(10, 4), dpi=100, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08)
+    left, right = figure.subplots(1, 2, width_ratios=[1.15, 1])
+    _draw_totals(left, result)
+    _draw_choices(right, result)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=11)
+    return figure
+
+
+def _draw_totals(axes: Axes, result: Variances) -> None:
+    values = [estimator.variance for estimator in result.estimators]
+    ends = [estimator.interval[1] for estimator in result.estimators if math.isfinite(estimator.interval[1])]
+    start, largest = 0.0, max(*values, *ends)
+    end_of_axis = 1.9 * largest or 1.0  # with room for the numbers beside the bars
+    if _is_wide(values):
+        axes.set_xscale("log")
+        least = min(value for value in values if value > 0)
+        start = least / 4
+        end_of_axis = start * (largest / start) ** 1.9
+    axes.set_xlim(start, end_of_axis)
+    for row, estimator in enumerate(result.estimators):
+        low, high = estimator.interval
+        axes.barh(row, estimator.variance, color=COLOURS[estimator.baseline], height=0.62)
+        end = max(start, estimator.variance)
+        if math.isfinite(high):
+            axes.plot([low, high], [row, row], color="black", linewidth=1.4, marker="|", markersize=8)
+            end = high
+        text = _number(estimator.variance)
+        if estimator.baseline != "none" and not math.isnan(estimator.ratio):
+            text += f"  (×{_number(estimator.ratio)})"
+        axes.annotate(text, (end, row), (7, 0), textcoords="offset points", va="center", fontsize=11)
+    axes.set_yticks(range(len(values)), [NAMES[estimator.baseline] for estimator in result.estimators])
+    axes.invert_yaxis()
+    axes.set_xlabel("variance (× that of none), with 95% interval", fontsize=11)
+    axes.set_title("Variance of the gradient, by baseline", fontsize=12, loc="left")
+
+
+def _draw_choices(axes: Axes, result: Variances) -> None:
+    glimpses = range(result.first_choice, result.first_choice + len(result.estimators[0].per_choice))
+    for estimator in result.estimators:
+        axes.plot(
+            glimpses,
+            estimator.per_choice,
+            color=COLOURS[estimator.baseline],
+            marker=SHAPES[estimator.baseline],
+            markersize=7,
+            linewidth=1.8,
+            label=NAMES[estimator.baseline],
+        )
+    values = [value for estimator in result.estimators for value in estimator.per_choice]
+    if _is_wide(values):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set_xticks(glimpses)
+    axes.margins(x=0.08)
+    axes.set_xlabel("glimpse that was chosen", fontsize=11)
+    axes.set_title("Variance of the term of each choice", fontsize=12, loc="left")
+    axes.legend(fontsize=11, frameon=False, loc="upper left", bbox_to_anchor=(1, 1), borderaxespad=0)
+
+
+def _is_wide(values: list[float]) -> bool:
+    positive = [value for value in values if value > 0]
+    return bool(positive) and max(positive) > WIDE_RANGE * min(positive)
+
+
+def _number(value: float) -> str:
+    """Three digits that count; a dash for what cannot be told."""
+    if math.isnan(value):
+        return "-"
+    return f"{value:.3g}" if value == 0 or 1e-3 <= abs(value) < 1000 else f"{value:.2e}"
+
+
+def _range(interval: tuple[float, float]) -> str:
+    low, high = interval
+    return f"{_number(low)} to {_number(high)}" if math.isfinite(high) else "-"

@@ -1,0 +1,243 @@
+"""Comparisons of real runs: groups, the same images, intervals, costs, tables and the figure."""
+
+import csv
+import io
+import json
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from runs_helpers import tiny, train_main
+
+from glimpse.build import load_runs
+from glimpse.classification import Outcome, observe
+from glimpse.comparison import Comparison, Entry, Group, compare, essence, group_names, modes_of
+from glimpse.config import Config, TrainConfig, different
+from glimpse.cost import Cost
+from glimpse.metrics import wilson_interval
+from glimpse.parsing import parse
+from glimpse.runs import RunError
+from glimpse.stats import over_seeds
+from glimpse.view.comparison import comparison_tables, draw_comparison, group_rows, run_rows, to_csv
+from glimpse.view.drawing import LINE_COLOURS
+
+FAST = {"train.epochs": 1, "train.limit": 128, "score.limit": 100}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Tiny runs: two seeds of a hard model, a soft one, a control and a network of the whole image."""
+    root = tmp_path_factory.mktemp("runs")
+    wanted = {
+        "hard0": {},
+        "hard1": {"seed": 1},
+        "soft": {"read": "soft"},
+        "random": {"attention.policy": "random"},
+        "cnn": {"model": "cnn"},
+    }
+    for name, settings in wanted.items():
+        config = root / f"{name.rstrip('01')}.yaml"
+        config.touch()
+        assert train_main([str(config), *tiny({**FAST, **settings}), "--run_dir", str(root / name)]) == 0
+    return root
+
+
+@pytest.fixture(scope="module")
+def comparison(runs):
+    loaded, splits = load_runs([runs / name for name in ("hard0", "soft", "cnn", "hard1", "random")])
+    return compare(loaded, splits.test, limit=60, rollouts=2, batch_size=25, say=lambda text: None)
+
+
+def test_runs_are_grouped_by_config(comparison, runs):
+    assert [group.name for group in comparison.groups] == ["hard", "soft", "cnn", "random"]
+    hard = comparison.groups[0]
+    assert [(entry.seed, entry.folder) for entry in hard.entries] == [
+        (0, str(runs / "hard0")),
+        (1, str(runs / "hard1")),
+    ]
+    assert [group.how for group in comparison.groups] == ["hard", "soft", None, "hard"]
+    assert [group.num_choices for group in comparison.groups] == [2, 2, 0, 0]
+    assert [group.modes for group in comparison.groups] == [
+        ("greedy", "sampled", "averaged"),
+        ("greedy",),
+        ("greedy",),
+        ("greedy", "sampled", "averaged"),
+    ]
+
+
+def test_all_are_scored_on_the_same_images(comparison, runs):
+    """Every outcome is that of the model on the first images of the test set, found here one model at a time."""
+    targets = [
+        entry.outcomes[mode].targets for group in comparison.groups for entry in group.entries for mode in group.modes
+    ]
+    assert all(torch.equal(other, targets[0]) for other in targets) and len(targets[0]) == comparison.images == 60
+    for group, folder in zip(comparison.groups, ("hard0", "soft", "cnn"), strict=False):
+        [loaded], splits = load_runs([runs / folder])
+        alone = observe(loaded.model, splits.test, how=loaded.how, limit=60)
+        assert torch.equal(group.entries[0].outcomes["greedy"].right, alone.right)
+
+
+def test_different_images_are_refused(runs, tmp_path):
+    other = tmp_path / "other"
+    assert train_main([*tiny({**FAST, "data.num_distractors": 2}), "--run_dir", str(other)]) == 0
+    with pytest.raises(RunError, match=r"do not have the same images \(data.num_distractors 4 and 2\)"):
+        load_runs([runs / "hard0", other])
+    with pytest.raises(RunError, match="each run must be given once"):
+        load_runs([runs / "hard0", runs / "soft", runs / "soft" / ".." / "soft"])
+
+
+def test_errors_with_intervals(comparison):
+    hard, soft, *_ = comparison.groups
+    by_run = [(~entry.outcomes["greedy"].right).double().mean(0).tolist() for entry in hard.entries]
+    for step, estimate in enumerate(hard.errors()):
+        assert estimate == pytest.approx(over_seeds([run[step] for run in by_run]))
+    wrong = int((~soft.entries[0].outcomes["greedy"].right[:, -1]).sum())
+    assert soft.errors()[-1] == pytest.approx((wrong / 60, *wilson_interval(wrong, 60)))
+    hit = torch.cat([entry.outcomes["greedy"].hit for entry in hard.entries]).double().mean((0, 1))
+    assert hard.hits() == pytest.approx(hit.tolist())
+    assert comparison.groups[2].hits() is None
+
+
+def test_unfinished_runs_are_refused(runs, tmp_path):
+    shutil.copytree(runs / "hard0", tmp_path / "run")
+    (tmp_path / "run" / "result.json").unlink()
+    loaded, splits = load_runs([tmp_path / "run"])
+    with pytest.raises(RunError, match="is not finished; finish it with: python train.py --resume"):
+        compare(loaded, splits.test, limit=5)
+
+
+def test_essence_ignores_what_makes_no_difference():
+    base = essence(parse([]))
+    harmless = [
+        "seed=3",
+        "train.threads=1",
+        "train.device=cpu",
+        "train.folder=x",
+        "train.log_every=7",
+        "sensor.plan=crop",
+    ]
+    for setting in [*harmless, "train.tensorboard=false", "data.workers=2", "data.download=true"]:
+        assert essence(parse([f"--{setting}"])) == base, setting
+    for setting in [
+        "read=soft",
+        "train.epochs=3",
+        "train.lr=0.1",
+        "attention.policy=random",
+        "data.canvas=80",
+        "score.read=soft",
+    ]:
+        assert essence(parse([f"--{setting}"])) != base, setting
+
+
+def test_differences_of_configs():
+    one, other = parse([]), parse(["--read=soft", "--train.epochs=3"])
+    assert different(one, other) == [("read", "hard", "soft"), ("train.epochs", TrainConfig().epochs, 3)]
+    assert different(one, one) == []
+
+
+def named(name, *settings):
+    run = SimpleNamespace(config=parse(settings), read_json=lambda file: {"name": name}, folder=None)
+    return SimpleNamespace(run=run)
+
+
+def test_names_of_groups():
+    assert group_names([named("a"), named("b", "--read=soft")]) == ["a", "b"]
+    assert group_names([named("a"), named("a", "--read=soft", "--seed=4"), named("b")]) == [
+        "a (read hard)",
+        "a (read soft)",
+        "b",
+    ]
+
+
+def test_modes_of():
+    from helpers import tiny_model
+
+    every, one = ("greedy", "sampled", "averaged"), ("greedy",)
+    assert modes_of(tiny_model(), "hard") == every and modes_of(tiny_model(), "soft") == one
+    assert modes_of(tiny_model("--attention.first=random"), "soft") == every
+    assert modes_of(tiny_model("--attention.policy=centre", "--attention.first=random"), "hard") == one
+    assert modes_of(tiny_model("--attention.policy=random"), "soft") == every
+    assert modes_of(tiny_model("--num_glimpses=1"), "hard") == one
+    assert modes_of(tiny_model("--model=fc"), None) == one
+
+
+def made_up(*groups, how="hard"):
+    """A comparison of groups given by name and by the images that each run gets wrong, (S, I, T)."""
+
+    def entry(seed, wrong):
+        right = ~torch.tensor(wrong, dtype=torch.bool)
+        images, steps = right.shape
+        outcome = Outcome(
+            torch.zeros(images, steps, 2), torch.zeros(images), right, torch.zeros(images, 1, steps, 2), None
+        )
+        return Entry(f"runs/{seed}", seed, {"greedy": outcome}, 80.0)
+
+    cost = Cost(2592, 0.72, 5.03e6, 616940, 2000.0)
+    return Comparison(
+        [
+            Group(name, Config(), how, 1, [entry(seed, wrong) for seed, wrong in enumerate(runs)], cost)
+            for name, runs in groups
+        ],
+        "test",
+        len(groups[0][1][0]),
+        10,
+        "cpu",
+    )
+
+
+def test_tables_literally():
+    a = [[[1, 1], [1, 0], [0, 0], [1, 0]]]  # one run: errors 75%, 25%
+    b = [[[1, 0], [1, 0], [1, 0], [0, 0]], [[1, 1], [1, 0], [0, 0], [0, 0]]]  # 75%, 0%; 50%, 25%
+    error, glimpse, cost, pairs = comparison_tables(made_up(("a", a), ("b", b)))
+    assert error.title == "Error after the last glimpse, 4 test images"
+    low, high = wilson_interval(1, 4)
+    assert error.rows[0] == ["a", "hard", "1", f"25.00 ({100 * low:.2f}-{100 * high:.2f})", "-", "-", "-"]
+    half = 12.706205 * 0.125  # Student's quantile of one degree, times the standard error
+    assert error.rows[1][3] == f"12.50 (0.00-{100 * (0.125 + half):.2f})"
+    assert glimpse.rows == [["a", "75.00", "25.00"], ["b", "62.50", "12.50"]]
+    assert cost.rows[0] == ["a", "2,592", "72", "5.03 M", "616,940", "2,000", "80 s"]
+    # Differences in error, image by image: -0.5, 0, 0, 0.
+    assert pairs.title == "Against a, on the same images" and pairs.rows[0][:2] == ["b", "-12.50"]
+    half = 1.959964 * 0.25 / 2
+    assert pairs.rows[0][2] == f"{100 * (-0.125 - half):+.2f} to {100 * (-0.125 + half):+.2f}"
+    assert pairs.rows[0][4] == "-"
+    assert len(comparison_tables(made_up(("a", a)))) == 3
+    assert "of a single run" in comparison_tables(made_up(("a", a)))[0].notes[1]
+    assert "over seeds (Student's)." in comparison_tables(made_up(("b", b)))[0].notes[1]
+
+
+def test_tables_of_whole_images_alone():
+    tables = comparison_tables(made_up(("cnn", [[[1], [0]]]), ("fc", [[[1], [1]]]), how=None))
+    assert [table.title for table in tables][1] == "Cost"  # nothing to say about glimpses
+
+
+def test_rows(comparison):
+    rows = list(csv.DictReader(io.StringIO(to_csv(run_rows(comparison)))))
+    assert len(rows) == 2 * 3 * 3 + 3 + 1 + 3 * 3
+    row = next(
+        row for row in rows if (row["config"], row["seed"], row["mode"], row["glimpse"]) == ("hard", "1", "greedy", "3")
+    )
+    right = comparison.groups[0].entries[1].outcomes["greedy"].right
+    assert float(row["error"]) == pytest.approx(1 - float(right[:, 2].double().mean()))
+    assert json.loads(row["images"]) == 60 and float(row["train_seconds"]) > 0
+    grouped = list(csv.DictReader(io.StringIO(to_csv(group_rows(comparison)))))
+    assert [row["interval"] for row in grouped if row["glimpse"] == "1"] == ["seeds"] * 3 + ["images"] * 5
+    last = [row for row in grouped if row["config"] == "hard" and row["mode"] == "greedy"][-1]
+    assert [float(last[key]) for key in ("error", "low", "high")] == pytest.approx(comparison.groups[0].errors()[-1])
+
+
+def test_figure(comparison):
+    figure = draw_comparison(comparison)
+    left, right = figure.axes
+    lines = {line.get_color(): line.get_ydata() for line in left.lines}
+    for group, colour in zip(comparison.groups, LINE_COLOURS, strict=False):
+        expected = [100 * estimate.mean for estimate in group.errors()]
+        assert np.allclose(lines[colour], expected)  # a level line for the network of the whole image
+    band = left.collections[0].get_paths()[0].get_extents()
+    ends = [100 * end for estimate in comparison.groups[0].errors() for end in estimate[1:]]
+    assert band.y0 == pytest.approx(max(min(ends), 1e-3)) and band.y1 == pytest.approx(max(ends))
+    costs = [container.lines[0].get_xdata()[0] for container in right.containers]
+    assert costs == pytest.approx([group.cost.multiply_adds / 1e6 for group in comparison.groups])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["hard", "soft", "cnn", "random"]
