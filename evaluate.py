@@ -116,7 +116,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     )
     command.add_argument("runs", nargs="+", metavar="RUN", help="one or two run folders")
     command.add_argument("--count", type=count, default=6, help="how many images (default: 6)")
-    command.add_argument("--seconds", type=positive, default=0.8, help="how long a glimpse is shown (default: 0.8)")
+    command.add_argument("--seconds", type=seconds, default=0.8, help="how long a glimpse is shown (default: 0.8)")
     command.add_argument("--out", type=Path, default=Path("glimpses.gif"), help="file to write: .gif or .mp4")
     command.set_defaults(command="animate")
 
@@ -186,11 +186,11 @@ def count(text: str) -> int:
     return natural(text, 1)
 
 
-def positive(text: str) -> float:
-    """A positive number."""
+def seconds(text: str) -> float:
+    """How long a frame can be shown."""
     value = float(text)
-    if not 0 < value < 3600:
-        raise argparse.ArgumentTypeError(f"must be positive, and less than an hour, got {value:g}")
+    if not 0.02 <= value <= 30:
+        raise argparse.ArgumentTypeError(f"must be from 0.02 to 30 seconds, got {value:g}")
     return value
 
 

@@ -198,7 +198,9 @@ def draw_comparison(comparison: Comparison) -> Figure:
     costs = [group.cost.multiply_adds / 1e6 for group in comparison.groups]
     right.set(xlabel="multiply-adds of an image, in millions", xscale="log", xlim=(min(costs) / 2, max(costs) * 2))
     right.set_title("error against cost", fontsize=11)
-    left.set_yscale("log")
+    means = [100 * estimate.mean for group in comparison.groups for estimate in group.errors()]
+    # By the means: intervals of few seeds may reach to zero, which a logarithmic axis has not.
+    left.set(yscale="log", ylim=(max(min(means), 0.01) / 2, min(100, 1.5 * max(means))))
     for axis in (left.yaxis, right.xaxis):
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -9,7 +9,7 @@ from glimpse.view.looks import Looks
 
 # Okabe and Ito's colours, which the colour-blind can tell apart; one for each scale.
 SCALE_COLOURS = ("#56B4E9", "#E69F00", "#CC79A7", "#F0E442")
-RIGHT, WRONG, TRAIL = "#009E73", "#D55E00", "#56B4E9"
+RIGHT, WRONG, TRAIL, FOOTPRINT = "#009E73", "#D55E00", "#56B4E9", "#F0E442"
 # For lines on a white or a dark ground; with a marker each, so that colour is not all that tells them apart.
 LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -46,7 +46,13 @@ def draw_attention(axes: Axes, looks: Looks, row: int, step: int) -> None:
     if looks.how == "soft":
         for deviations in (1, 2):
             size = (2 * deviations * looks.spread[row, step]).tolist()
-            axes.add_patch(Ellipse(looks.points[row, step].tolist(), *size, color="white", alpha=0.25, linewidth=0))
+            style = {
+                "facecolor": (1, 1, 1, 0.25),
+                "edgecolor": FOOTPRINT,
+                "linewidth": 1,
+                "zorder": 3,
+            }  # above the trail
+            axes.add_patch(Ellipse(looks.points[row, step].tolist(), *size, **style))
 
 
 def draw_patches(axes: Axes, patches: Tensor, vertical: bool = False) -> None:

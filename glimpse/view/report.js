@@ -170,8 +170,8 @@ function drawGlimpse(canvas, model, image, step) {
   const { context, zoom, line } = openCanvas(canvas, image);
   const points = model.points[image];
   if (model.grid) drawWeights(context, model, image, step);
-  if (model.spread) drawFootprint(context, points[step], model.spread[image][step], zoom);
   drawTrail(context, points.slice(0, step + 1), zoom, line);
+  if (model.spread) drawFootprint(context, points[step], model.spread[image][step], zoom, line);
   if (model.grid) return; // a soft read of a grid has no squares of its own
   [...model.boxes[image][step].entries()].reverse().forEach(([scale, box]) => {
     drawBox(context, box.map((edge) => edge * zoom), scaleColour(scale), line);
@@ -225,12 +225,13 @@ function strokeTwice(context, path, colour, line) {
   }
 }
 
-function drawFootprint(context, [x, y], [spreadX, spreadY], zoom) {
+function drawFootprint(context, [x, y], [spreadX, spreadY], zoom, line) {
   context.fillStyle = "rgb(255 255 255 / 25%)";
   for (const deviations of [1, 2]) {
-    context.beginPath();
-    context.ellipse(x * zoom, y * zoom, deviations * spreadX * zoom, deviations * spreadY * zoom, 0, 0, 2 * Math.PI);
-    context.fill();
+    const path = new Path2D();
+    path.ellipse(x * zoom, y * zoom, deviations * spreadX * zoom, deviations * spreadY * zoom, 0, 0, 2 * Math.PI);
+    context.fill(path);
+    strokeTwice(context, path, data.colours.footprint, line / 2);
   }
 }
 

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from glimpse.config import ConfigError
 from glimpse.runs import write_atomically
-from glimpse.view.drawing import RIGHT, SCALE_COLOURS, TRAIL, WRONG, answer_of, names_of
+from glimpse.view.drawing import FOOTPRINT, RIGHT, SCALE_COLOURS, TRAIL, WRONG, answer_of, names_of
 from glimpse.view.looks import Looks
 from glimpse.view.tables import Table
 
@@ -83,7 +83,7 @@ def make_report(
         "models": [_model(*pair) for pair in zip(looks, moved, strict=True)],
         "salient": None if salient is None else _salient(*salient),
         "ramp": _base64(torch.from_numpy(matplotlib.colormaps[RAMP](np.arange(256))[:, :3])),
-        "colours": {"scales": SCALE_COLOURS, "trail": TRAIL},
+        "colours": {"scales": SCALE_COLOURS, "trail": TRAIL, "footprint": FOOTPRINT},
     }
     parts = {
         "title": escape(title),
