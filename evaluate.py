@@ -1,13 +1,10 @@
 """Score trained models, compare them, and see where they look.
 
-    python evaluate.py score RUN                          test error after each glimpse
-    python evaluate.py compare RUN RUN ...                errors, paired tests and costs: tables, CSV and a figure
-    python evaluate.py compare --configs A.yaml B.yaml --seeds 3      the same, after training what is missing
-    python evaluate.py variance RUN                       how noisy the gradient is with each baseline
-    python evaluate.py animate RUN [RUN] --out glimpses.gif           watch the glimpses move, two models side by side
-    python evaluate.py glimpses RUN --out glimpses.png    a picture of what was seen, glimpse by glimpse
-    python evaluate.py coverage RUN ... --out coverage.png            where each glimpse falls, over all images
-    python evaluate.py report RUN ... --out report.html   all of it in one page, to step through in a browser
+    python evaluate.py score RUN
+    python evaluate.py compare RUN RUN ...
+    python evaluate.py compare --configs A.yaml B.yaml --seeds 3      trains what is missing first
+    python evaluate.py animate RUN [RUN] --out glimpses.gif
+    python evaluate.py report RUN RUN ... --out report.html
 
 RUN is a run folder that train.py made. Nothing else is needed, except the images of a data set of your own.
 `python evaluate.py COMMAND --help` lists the options of a command.

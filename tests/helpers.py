@@ -6,9 +6,13 @@ from functools import lru_cache
 import torch
 import yaml
 
-from glimpse.build import make_model
-from glimpse.data import Batch, DataSet
+from glimpse.build import build_model, make_model
+from glimpse.classification import Classification
+from glimpse.data import Batch, DataSet, Splits
 from glimpse.parsing import parse
+from glimpse.processes import Processes
+
+ALONE = Processes(0, 1, torch.device("cpu"))
 
 # Whatever a test relies on is set here or by the test: the defaults follow the experiments.
 TINY = (
@@ -121,3 +125,19 @@ class TinyData(DataSet):
         for start in range(0, size, batch_size):
             rows = slice(start, min(start + batch_size, size))
             yield Batch(self.images[rows], self.targets[rows], self.boxes[rows])
+
+
+def make_task(*options, data, processes=ALONE):
+    """The task of a tiny model on some data."""
+    config = tiny_config(*options)
+    return Classification(
+        model=build_model(config, data),
+        data=Splits(data, data, data),
+        attention=config.attention,
+        loss=config.loss,
+        score=config.score,
+        seed=config.seed,
+        batch_size=config.train.batch_size,
+        limit=config.train.limit,
+        processes=processes,
+    )

@@ -3,39 +3,26 @@
 import math
 from types import SimpleNamespace
 
+import helpers
 import pytest
 import torch
-from helpers import TinyData, assert_close, draw, draw_bytes, tiny_config, tiny_model
+from helpers import ALONE, TinyData, assert_close, draw, draw_bytes, tiny_config, tiny_model
 from torch import nn
 
 from glimpse import losses
-from glimpse.build import build_model, make_model
-from glimpse.classification import Classification, Outcome, noise_seed, observe, score, summarise
+from glimpse.build import make_model
+from glimpse.classification import Outcome, noise_seed, observe, score, summarise
 from glimpse.classifier import Rollout
-from glimpse.data import Splits
 from glimpse.metrics import wilson_interval
 from glimpse.places import Noise
 from glimpse.processes import Processes
 
 CPU = torch.device("cpu")
 IMAGES, TARGETS = draw_bytes(10, 1, 12, 14), torch.arange(10) % 3
-ALONE = Processes(0, 1, CPU)
 
 
 def make_task(*options, data=None, processes=ALONE):
-    config = tiny_config(*options)
-    data = data or TinyData(IMAGES, TARGETS)
-    return Classification(
-        model=build_model(config, data),
-        data=Splits(data, data, data),
-        attention=config.attention,
-        loss=config.loss,
-        score=config.score,
-        seed=config.seed,
-        batch_size=config.train.batch_size,
-        limit=config.train.limit,
-        processes=processes,
-    )
+    return helpers.make_task(*options, data=data or TinyData(IMAGES, TARGETS), processes=processes)
 
 
 def first_batch(task):

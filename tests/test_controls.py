@@ -3,21 +3,20 @@
 from itertools import product
 from math import sqrt
 
+import helpers
 import pytest
 import torch
-from helpers import TinyData, assert_close, draw_bytes, reached, tiny_config, tiny_model, under
+from helpers import TinyData, assert_close, draw_bytes, reached, tiny_model, under
 from runs_helpers import REPOSITORY, assert_same_run, at_step, new_engine, resumed, silent, train_main
 from runs_helpers import tiny as tiny_options
 
 from glimpse import losses
-from glimpse.build import build_model, make_model
-from glimpse.classification import Classification, observe, told
+from glimpse.build import make_model
+from glimpse.classification import observe, told
 from glimpse.classifier import RecurrentAttention
 from glimpse.controls import check_rule, place, raster
-from glimpse.data import Splits
 from glimpse.parsing import parse
 from glimpse.places import Gaussian, Noise
-from glimpse.processes import Processes
 from glimpse.runs import BEST, LAST
 from glimpse.sensor import to_pixels
 
@@ -282,19 +281,7 @@ def test_number_of_choices():
 
 
 def make_task(*options):
-    config = tiny_config(*options)
-    data = TinyData(some_images(), torch.arange(6) % 3, BOXES)
-    return Classification(
-        model=build_model(config, data),
-        data=Splits(data, data, data),
-        attention=config.attention,
-        loss=config.loss,
-        score=config.score,
-        seed=config.seed,
-        batch_size=config.train.batch_size,
-        limit=config.train.limit,
-        processes=Processes(0, 1, torch.device("cpu")),
-    )
+    return helpers.make_task(*options, data=TinyData(some_images(), torch.arange(6) % 3, BOXES))
 
 
 def terms_of(task):
