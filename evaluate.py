@@ -14,6 +14,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from glimpse.config import keys
+
 
 def main(arguments: list[str]) -> int:
     """Run the command line; returns the exit code: 0, or 2 if something was wrong with the input."""
@@ -61,7 +63,11 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     choice.add_argument("--images", type=natural, nargs="+", help="these images, by their index")
     choice.add_argument("--class", dest="label", metavar="NAME", help="only images of this class")
     choice.add_argument("--mistakes", action="store_true", help="only images that a model gets wrong")
-    choice.add_argument("--gallery", action="store_true", help="the most instructive ones, not the first ones")
+    choice.add_argument(
+        "--gallery",
+        action="store_true",
+        help="not the first ones, but those where looking helped most, spread over the classes, and one mistake",
+    )
 
     command = commands.add_parser(
         "score",
@@ -81,13 +87,14 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         description="Group runs by config, and compare them on the same images: error after each glimpse, with "
         "intervals over seeds, paired tests, and what it costs. Prints tables, and writes them with a figure into a "
         "folder.",
-        epilog="With --configs, settings may be given as to train.py (--train.epochs 5); they hold for all configs. "
-        "Runs that are there are used, those that were stopped go on, the others are trained: after an interruption "
-        "give the same command again.",
+        epilog="The first group is the one that the others are tested against. With --configs, settings may be given "
+        "as to train.py (--train.epochs 5 --num_glimpses 4); they hold for all configs. Runs that are given, or found "
+        "where train.py puts them (runs/CONFIG), are used; those that were stopped go on, the others are trained. "
+        "After an interruption give the same command again. --device, --threads and --seed are those of the scoring.",
     )
     command.add_argument("runs", nargs="*", metavar="RUN", help="run folders")
     command.add_argument("--configs", nargs="+", default=[], metavar="FILE", help="train what is missing of these")
-    command.add_argument("--seeds", type=count, default=1, help="runs of each config, with seeds 0, 1 ... (default: 1)")
+    command.add_argument("--seeds", type=count, help="runs of each config, with seeds 0, 1 ... (default: 1)")
     command.add_argument("--out", type=Path, default=Path("comparison"), help="folder to write (default: comparison)")
     command.set_defaults(command="compare")
 
@@ -158,12 +165,13 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 
 
 def take_settings(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Part a command line from the settings in it, which are the options with a dot."""
+    """Part a command line from the settings of a training in it; --seed is not one: it decides what is sampled."""
     rest, settings = [], []
+    known = {f"--{key}" for key in keys()} - {"--seed"}
     words = iter(arguments)
     for word in words:
         name, equals, _ = word.partition("=")
-        if name.startswith("--") and "." in name:
+        if name in known or (name.startswith("--") and "." in name):
             settings += [word] if equals else [word, *[value for value in [next(words, None)] if value is not None]]
         else:
             rest.append(word)
@@ -172,10 +180,9 @@ def take_settings(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def natural(text: str, least: int = 0) -> int:
     """A whole number of at least 0."""
-    value = int(text)
-    if value < least:
-        raise argparse.ArgumentTypeError(f"must be at least {least}, got {value}")
-    return value
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, got {text}")
+    return int(text)
 
 
 def count(text: str) -> int:
@@ -185,9 +192,12 @@ def count(text: str) -> int:
 
 def seconds(text: str) -> float:
     """How long a frame can be shown."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0.02 <= value <= 30:
-        raise argparse.ArgumentTypeError(f"must be from 0.02 to 30 seconds, got {value:g}")
+        raise argparse.ArgumentTypeError(f"must be a number of seconds from 0.02 to 30, got {text}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Train a recurrent attention model.
+"""Train a recurrent attention model, or a network to compare it with.
 
     python train.py                                  hard attention on 60x60 cluttered MNIST, about ten minutes
     python train.py --read soft                      the very same model, reading softly

@@ -175,18 +175,6 @@ def load_model(folder: str | Path) -> Model:
     return _load_model(Run.open(folder))[0]
 
 
-def load_run(folder: str | Path) -> tuple[Run, Model, Splits]:
-    """Open a run folder, with the best weights of its model and the data it was trained on.
-
-    Raises:
-        RunError: If the folder is not a run, or its checkpoint cannot be used, or the data has changed.
-        DataError: If the data cannot be read.
-    """
-    run = Run.open(folder)
-    data = build_data(run.config.data)
-    return run, _load_model_for(run, data), data
-
-
 class Loaded(NamedTuple):
     """A run, ready to be compared with others."""
 
@@ -200,7 +188,8 @@ def load_runs(folders: Sequence[str | Path]) -> tuple[list[Loaded], Splits]:
     """Open run folders that are to be scored on the very same images.
 
     Raises:
-        RunError: As `load_run`; or if they were not trained on the same data, or one is given twice.
+        RunError: If a folder is not a run, or is given twice, or its checkpoint cannot be used; or if the data has
+            changed, or is not the same for all.
         DataError: If the data cannot be read.
     """
     if not folders:
@@ -208,16 +197,7 @@ def load_runs(folders: Sequence[str | Path]) -> tuple[list[Loaded], Splits]:
     runs = [Run.open(folder) for folder in folders]
     if twice := [run.folder for run in runs if sum(run.folder.samefile(other.folder) for other in runs) > 1]:
         raise RunError(f"each run must be given once, got {twice[0]} more often")
-    for run in runs[1:]:
-        differ = [
-            f"{key} {one} and {other}"
-            for key, one, other in different(images_of(runs[0].config.data), images_of(run.config.data), "data.")
-        ]
-        if differ:
-            raise RunError(
-                f"{runs[0].folder} and {run.folder} cannot be compared: they do not have the same images "
-                f"({'; '.join(differ)})"
-            )
+    check_same_images({str(run.folder): run.config for run in runs})
     data = build_data(runs[0].config.data)
     loaded = []
     for run, name in zip(runs, names_of(runs), strict=True):
@@ -225,6 +205,20 @@ def load_runs(folders: Sequence[str | Path]) -> tuple[list[Loaded], Splits]:
         how = (config.score.read or config.read) if config.model == "attention" else None
         loaded.append(Loaded(run, name, _load_model_for(run, data), how))
     return loaded, data
+
+
+def check_same_images(configs: dict[str, Config]) -> None:
+    """Refuse configs, by name, whose data are not the same images; raises RunError."""
+    (first, reference), *others = configs.items()
+    for name, config in others:
+        differ = [
+            f"{key} {one} and {other}"
+            for key, one, other in different(images_of(reference.data), images_of(config.data), "data.")
+        ]
+        if differ:
+            raise RunError(
+                f"{first} and {name} cannot be compared: they do not have the same images ({'; '.join(differ)})"
+            )
 
 
 def _load_model_for(run: Run, data: Splits) -> Model:

@@ -183,6 +183,7 @@ class RecurrentAttention(nn.Module):
         sample: bool = True,
         noise: Noise | None = None,
         boxes: Tensor | None = None,
+        given: Tensor | None = None,
     ) -> Rollout:
         """Look T times.
 
@@ -192,6 +193,8 @@ class RecurrentAttention(nn.Module):
             sample: Whether hard reads sample their places, or take the most likely ones (greedy).
             noise: The chance to sample with; also places a random first glimpse.
             boxes: (B, N, 4), of the digits, in pixels: for the oracle, and of no effect on anyone else.
+            given: (B, T, 2), where those glimpses are that the model does not choose, instead of by its rule: to look
+                again as another rollout did, whose `locations` these may be.
         """
         how = how or self.how
         noise = noise or Noise()
@@ -202,7 +205,10 @@ class RecurrentAttention(nn.Module):
         for t in range(self.num_glimpses):
             if t < self.num_glimpses - self.num_choices:
                 rule = self.first if self.policy == "learned" else self.policy
-                location = place(rule, t, self.num_glimpses, self.classify.weight, images, boxes, noise)
+                if given is None:
+                    location = place(rule, t, self.num_glimpses, self.classify.weight, images, boxes, noise)
+                else:
+                    location = given[:, t]
                 reading = read(self.glimpses.given(memory, location), memory, how, sample=False)
             else:
                 output = state[0].detach() if detach else state[0]

@@ -15,7 +15,7 @@ from glimpse.attention import Read
 from glimpse.build import Loaded
 from glimpse.classification import Mode, Outcome, observe
 from glimpse.classifier import RecurrentAttention
-from glimpse.config import Config, SensorConfig, TrainConfig, different, images_of
+from glimpse.config import AttentionConfig, Config, SensorConfig, TrainConfig, different, images_of
 from glimpse.cost import Cost, costs
 from glimpse.data import DataSet
 from glimpse.metrics import wilson_interval
@@ -23,6 +23,8 @@ from glimpse.runs import RunError
 from glimpse.stats import Estimate, Paired, over_seeds, paired
 
 COST_BATCH = 256  # images at a time when speeds are measured
+ON_PLANE = ("std", "std_end", "std_until", "learn_std", "squash")  # settings of attention to points alone
+ON_GRID = ("grid", "scorer", "scorer_dim")  # and to a grid of glimpses
 TECHNICAL = ("device", "threads", "log_every", "tensorboard", "folder")  # settings of a training that it is not about
 
 
@@ -58,7 +60,8 @@ class Group(NamedTuple):
         """Mean error after each glimpse; the interval is over seeds, or with a single run over images."""
         wrong = self.wrong(mode)
         if len(wrong) > 1:
-            return [over_seeds(errors) for errors in wrong.mean(1).T.tolist()]
+            estimates = [over_seeds(errors) for errors in wrong.mean(1).T.tolist()]
+            return [Estimate(mean, max(0.0, low), min(1.0, high)) for mean, low, high in estimates]
         counts = wrong[0].sum(0).tolist()
         images = wrong.shape[1]
         return [Estimate(count / images, *wilson_interval(count, images)) for count in counts]
@@ -86,25 +89,39 @@ class Comparison(NamedTuple):
 
 
 def essence(config: Config) -> Config:
-    """A config without what makes no difference to what is learned and how well: the seed and technical settings."""
+    """A config without what makes no difference to what is learned and how well.
+
+    That is the seed, technical settings, and those that mean nothing to a model of its kind.
+    """
     data = images_of(config.data)
-    return dataclasses.replace(
+    config = dataclasses.replace(
         config,
         seed=0,
         train=dataclasses.replace(config.train, **{name: getattr(TrainConfig, name) for name in TECHNICAL}),
         sensor=dataclasses.replace(config.sensor, plan=SensorConfig.plan),
         data=dataclasses.replace(data, root=str(Path(data.root).absolute())),  # as run folders keep it
     )
+    if config.model != "attention":
+        score = dataclasses.replace(config.score, read=None)
+        idle = {name: getattr(Config(), name) for name in ("read", "num_glimpses", "sensor", "attention", "loss")}
+        return dataclasses.replace(config, score=score, **idle)
+    unused = ON_GRID if config.attention.places == "plane" else ON_PLANE
+    defaults = {name: getattr(AttentionConfig, name) for name in unused}
+    return dataclasses.replace(config, attention=dataclasses.replace(config.attention, **defaults))
 
 
 def modes_of(model: torch.nn.Module, how: Read | None) -> tuple[Mode, ...]:
     """The ways to roll out a model that differ: only one, if it leaves nothing to chance."""
-    if not isinstance(model, RecurrentAttention):
-        return ("greedy",)
-    by_chance = "random" in (model.policy, model.first if model.policy == "learned" else None)
-    if by_chance or (how == "hard" and model.num_choices > 0):
+    if how == "hard" and model.num_choices > 0:
         return ("greedy", "sampled", "averaged")
-    return ("greedy",)
+    return ("greedy", "averaged") if by_chance(model) else ("greedy",)
+
+
+def by_chance(model: torch.nn.Module) -> bool:
+    """Whether glimpses that nobody chooses are placed at random."""
+    if not isinstance(model, RecurrentAttention):
+        return False
+    return "random" in (model.policy, model.first if model.policy == "learned" else None)
 
 
 def compare(
@@ -133,14 +150,24 @@ def compare(
         say: Told of the progress.
 
     Raises:
-        RunError: If a run is not finished.
+        RunError: If a run is not finished, or two have the same config and seed.
     """
-    seconds = [training_seconds(loaded) for loaded in runs]
     groups: dict[Config, list[int]] = {}
     for index, loaded in enumerate(runs):
-        groups.setdefault(essence(loaded.run.config), []).append(index)
+        if not loaded.run.finished:
+            raise RunError(
+                f"{loaded.run.folder} is not finished; finish it with: python train.py --resume {loaded.run.folder}"
+            )
+        group = groups.setdefault(essence(loaded.run.config), [])
+        for other in group:
+            if runs[other].run.config.seed == loaded.run.config.seed:
+                raise RunError(
+                    f"{runs[other].run.folder} and {loaded.run.folder} are runs of the same config with the same seed, "
+                    f"{loaded.run.config.seed}: give one of them"
+                )
+        group.append(index)
     entries = []
-    for number, (loaded, spent) in enumerate(zip(runs, seconds, strict=True), 1):
+    for number, loaded in enumerate(runs, 1):
         say(f"Scoring {number} of {len(runs)}: {loaded.run.folder}")
         loaded.model.to(device)
         outcomes = {
@@ -157,7 +184,7 @@ def compare(
             )
             for mode in modes_of(loaded.model, loaded.how)
         }
-        entries.append(Entry(str(loaded.run.folder), loaded.run.config.seed, outcomes, spent))
+        entries.append(Entry(str(loaded.run.folder), loaded.run.config.seed, outcomes, loaded.run.seconds))
     firsts = [runs[indices[0]] for indices in groups.values()]
     say("Measuring what they cost")
     batch = next(data.in_order(batch_size=COST_BATCH))
@@ -177,17 +204,9 @@ def compare(
     )
 
 
-def training_seconds(loaded: Loaded) -> float:
-    """How long the training of a finished run took."""
-    run = loaded.run
-    if not (run.folder / "result.json").exists():
-        raise RunError(f"{run.folder} is not finished; finish it with: python train.py --resume {run.folder}")
-    return float(run.read_json("result.json")["seconds"])
-
-
 def group_names(firsts: Sequence[Loaded]) -> list[str]:
     """Names of groups: of their configs, and of those with the same name what they differ in."""
-    names = [str(loaded.run.read_json("meta.json").get("name") or loaded.run.folder.name) for loaded in firsts]
+    names = [loaded.run.name for loaded in firsts]
     result = []
     for name, loaded in zip(names, firsts, strict=True):
         own = essence(loaded.run.config)

@@ -20,8 +20,8 @@ class Cost(NamedTuple):
     """What one image costs a model, when it is scored greedily."""
 
     pixels: int  # numbers taken in, per channel: patches of all glimpses, or the whole image
-    share: float  # of the pixels that the image has; may exceed 1, for glimpses overlap
-    multiply_adds: float  # of matrix products and convolutions; the averaging of the sensor has none
+    share: float  # of the number of pixels that the image has; may exceed 1, for glimpses overlap
+    multiply_adds: float  # of matrix products and convolutions: the soft sensor has some, the hard one none
     parameters: int  # that take part in an answer
     images_per_second: float  # as measured
 

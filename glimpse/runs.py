@@ -109,12 +109,38 @@ class Run:
         """
         folder = Path(folder)
         file = folder / "config.yaml"
+        if os.path.isfile(folder):
+            raise RunError(f"{folder} is not a run folder: it is a file")
         if not os.path.isfile(file):
             raise RunError(f"{folder} is not a run folder: there is no config.yaml in it")
         try:
             return cls(folder, parse(file=file))
         except ConfigError as error:
             raise RunError(f"the config of this run cannot be used: {error}") from error
+
+    @property
+    def name(self) -> str:
+        """The name of its config, or of its folder if it has none."""
+        return str(self._value("meta.json", "name", "") or self.folder.name)
+
+    @property
+    def finished(self) -> bool:
+        """Whether it was trained to the end and scored."""
+        return (self.folder / "result.json").exists()
+
+    @property
+    def seconds(self) -> float:
+        """How long its training took."""
+        value = self._value("result.json", "seconds")
+        if not isinstance(value, int | float):
+            raise RunError(f"{self.folder / 'result.json'} is broken: seconds must be a number, got {value!r}")
+        return float(value)
+
+    def _value(self, file: str, key: str, *default: Any) -> Any:
+        content = self.read_json(file)
+        if not isinstance(content, dict) or not (default or key in content):
+            raise RunError(f"{self.folder / file} is broken: there is no {key} in it")
+        return content.get(key, *default)
 
     def write_json(self, name: str, content: Any) -> None:
         """Write a JSON file."""
@@ -209,7 +235,7 @@ def names_of(runs: list[Run]) -> list[str]:
     def taken(names: list[str]) -> bool:
         return len(set(names)) < len(names)
 
-    names = [str(run.read_json("meta.json").get("name") or run.folder.name) for run in runs]
+    names = [run.name for run in runs]
     for more in (lambda run: f"seed {run.config.seed}", lambda run: str(run.folder)):
         if taken(names):
             names = [f"{name}, {more(run)}" for name, run in zip(names, runs, strict=True)]

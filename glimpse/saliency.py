@@ -2,7 +2,7 @@
 
 A network that sees the whole image attends too, in that some pixels move its answer and others do not: the Jacobian of
 the answer with respect to the pixels shows which. For a model that looks several times, the sequential Jacobian shows
-which of its glimpses moved the answer it gave in the end. All that is needed is a function from input to logits.
+on which of its glimpses the answer it gave in the end depends. All that is needed is a function from input to logits.
 
 Shapes: B batch, C channels, H x W image, T glimpses, E size of a glimpse vector.
 """
@@ -45,7 +45,7 @@ def saliency(jacobian: Tensor) -> Tensor:
 
 
 def sequential_jacobian(answer: Callable[[Tensor], Tensor], glimpses: Tensor, targets: Tensor) -> Tensor:
-    """How much each glimpse moved the final answer.
+    """How strongly the final answer depends on each glimpse: by how much a small change of it would move the answer.
 
     Args:
         answer: Maps glimpse vectors to logits (B, T, classes) after each, such as `RecurrentAttention.answer`.

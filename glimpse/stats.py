@@ -28,7 +28,7 @@ class Paired(NamedTuple):
     low: float  # 95% interval of it, of other images
     high: float
     p_images: float  # of a difference at least as large, if both were equally good at such images
-    p_seeds: float | None  # of the same, if seeds were all that differs; None with fewer than two of either
+    p_seeds: float | None  # of the same, if seeds were all that differs; None if the runs do not tell
 
 
 def over_seeds(values: Sequence[float]) -> Estimate:
@@ -46,8 +46,10 @@ def paired(wrong: np.ndarray, other_wrong: np.ndarray) -> Paired:
 
     The interval and `p_images` hold these very runs fixed and ask about other images of the kind. With one run of each
     model the test is McNemar's, exact: of the images that only one of them gets wrong, each is as likely to be a
-    mistake of the one as of the other. With several it is Student's, of the differences of the mean error image by
-    image. `p_seeds` asks about other seeds instead, with Welch's test of the errors of the runs.
+    mistake of the one as of the other; and the interval is that of the binomial, exact as well, for the share of those
+    images that are the mistakes of the one. With several runs both are Student's, of the differences of the mean error
+    image by image. `p_seeds` asks about other seeds instead, with Welch's test of the errors of the runs, which needs
+    two runs of each and some spread among them.
 
     Args:
         wrong: (S, I), bool: which images each run of the one model gets wrong.
@@ -57,34 +59,43 @@ def paired(wrong: np.ndarray, other_wrong: np.ndarray) -> Paired:
         raise ValueError(
             f"both must have shape (seeds, images), of the same images, got {wrong.shape} and {other_wrong.shape}"
         )
-    difference = wrong.mean(0) - other_wrong.mean(0)  # (I,)
-    images = len(difference)
-    mean = float(difference.mean())
-    error = float(difference.std(ddof=1)) / math.sqrt(images) if images > 1 else math.inf
-    half = float(stats.norm.ppf((1 + LEVEL) / 2)) * error
+    p_seeds = _welch(wrong.mean(1), other_wrong.mean(1))
     if len(wrong) == len(other_wrong) == 1:
-        only, other_only = int((difference > 0).sum()), int((difference < 0).sum())
-        p_images = float(stats.binomtest(only, only + other_only).pvalue) if only + other_only else 1.0
-    else:
-        p_images = _two_sided(mean, error, images - 1)
-    return Paired(mean, mean - half, mean + half, p_images, _welch(wrong.mean(1), other_wrong.mean(1)))
+        return Paired(*_single_runs(wrong[0], other_wrong[0]), p_seeds)
+    difference = wrong.mean(0) - other_wrong.mean(0)  # (I,)
+    mean, freedom = float(difference.mean()), len(difference) - 1
+    if freedom == 0:  # a single image tells nothing of others
+        return Paired(mean, -1.0, 1.0, 1.0, p_seeds)
+    error = float(difference.std(ddof=1)) / math.sqrt(len(difference))
+    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
+    p_images = float(2 * stats.t.sf(abs(mean) / error, freedom)) if error else float(mean == 0)
+    return Paired(mean, mean - half, mean + half, p_images, p_seeds)
+
+
+def _single_runs(wrong: np.ndarray, other_wrong: np.ndarray) -> tuple[float, float, float, float]:
+    """Difference, interval and p of two runs, exact; they tell only by the images that one of them alone gets wrong."""
+    images = len(wrong)
+    only, other_only = int((wrong & ~other_wrong).sum()), int((other_wrong & ~wrong).sum())
+    told = only + other_only
+    difference = (only - other_only) / images
+    if told == 0:  # then such images are rare: in 95% of cases there would be one if they were more than this
+        most = 1 - ((1 - LEVEL) / 2) ** (1 / images)
+        return difference, -most, most, 1.0
+    test = stats.binomtest(only, told)
+    share = test.proportion_ci(LEVEL, "exact")
+    low, high = (told * (2 * end - 1) / images for end in (share.low, share.high))
+    return difference, low, high, float(test.pvalue)
 
 
 def _welch(values: np.ndarray, others: np.ndarray) -> float | None:
     if min(len(values), len(others)) < 2:
         return None
-    parts = [sample.var(ddof=1) / len(sample) for sample in (values, others)]
-    error = math.sqrt(sum(parts))
+    spreads = [float(sample.var(ddof=1)) / len(sample) for sample in (values, others)]
+    error = math.sqrt(sum(spreads))
     if error == 0:
-        return _two_sided(float(values.mean() - others.mean()), 0.0, 1)
-    freedom = sum(parts) ** 2 / sum(
-        part**2 / (len(sample) - 1) for part, sample in zip(parts, (values, others), strict=True)
+        return None
+    # Not by scipy's test, which warns where one of the two has no spread.
+    freedom = error**4 / sum(
+        spread**2 / (len(sample) - 1) for spread, sample in zip(spreads, (values, others), strict=True)
     )
-    return _two_sided(float(values.mean() - others.mean()), error, freedom)
-
-
-def _two_sided(difference: float, error: float, freedom: float) -> float:
-    """The probability, by Student's distribution, of a difference this far from zero."""
-    if error == 0:
-        return 1.0 if difference == 0 else 0.0
-    return float(2 * stats.t.sf(abs(difference) / error, freedom))
+    return float(2 * stats.t.sf(abs(values.mean() - others.mean()) / error, freedom))

@@ -4,12 +4,13 @@ A run that is there and finished is used; one that was stopped goes on; the othe
 given again after whatever happened, picks up where it was.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from glimpse.comparison import essence
-from glimpse.config import Config
+from glimpse.config import Config, ConfigError
 from glimpse.engine import Engine
 from glimpse.runs import Run, RunError
 from glimpse.training import train
@@ -22,54 +23,71 @@ class Job(NamedTuple):
     config: Config  # with its seed
 
 
-def train_missing(jobs: Sequence[Job], *, say: Callable[[str], None] = print) -> list[Path]:
+def train_missing(jobs: Sequence[Job], *, given: Sequence[Run] = (), say: Callable[[str], None] = print) -> list[Path]:
     """Train those of the wanted runs that are not there yet; returns the folders of all, in order.
+
+    Args:
+        jobs: The runs that are wanted.
+        given: Runs that may be among them; the others are looked for where `train.py` puts them.
+        say: Told of the progress.
 
     Raises:
         ConfigError, DataError, RunError: As `training.train`; what is trained by then is kept.
     """
-    found = [find(job) for job in jobs]
-    seconds: dict[int, float] = {}  # that the whole training of a job takes, as far as known
-    for index, run in enumerate(found):
-        if run is not None and finished(run):
-            seconds[index] = float(run.read_json("result.json")["seconds"])
+    check_distinct(jobs)
+    found = [find(job, given) for job in jobs]
+    # What the whole training of a job takes, as far as known.
+    seconds = {index: run.seconds for index, run in enumerate(found) if run is not None and run.finished}
     missing = [index for index in range(len(jobs)) if index not in seconds]
     if missing:
-        say(f"{len(jobs) - len(missing)} of {len(jobs)} runs are there; training the others")
+        left = f", {duration(sum(expected(jobs, seconds, index) for index in missing))} if as before" if seconds else ""
+        say(f"{len(jobs) - len(missing)} of {len(jobs)} runs are there; training the others{left}")
     for count, index in enumerate(missing, 1):
-        job, run = jobs[index], found[index]
+        job = jobs[index]
         say(f"\n{count} of {len(missing)}: {job.name}, seed {job.config.seed}")
 
         def remark(engine: Engine, index: int = index, later: Sequence[int] = missing[count:]) -> str:
-            """How long all will take, by the runs of the same config, else by the mean of those known."""
+            """How long all will take."""
             seconds[index] = engine.seconds + engine.seconds_left
             left = engine.seconds_left + sum(expected(jobs, seconds, other) for other in later)
             return f"; {duration(left)} left in all" if later else ""
 
-        train(job.config, run=run, name=job.name, remark=remark)
+        try:
+            train(job.config, run=found[index], name=job.name, remark=remark)
+        except KeyboardInterrupt:
+            say("Or give the same command again: it goes on from here.")
+            raise
         found[index] = find(job)
-        seconds[index] = float(found[index].read_json("result.json")["seconds"])
+        seconds[index] = found[index].seconds
     return [run.folder for run in found]
 
 
-def find(job: Job) -> Run | None:
+def check_distinct(jobs: Sequence[Job]) -> None:
+    """Refuse to do the same twice."""
+    seen: dict[Config, Job] = {}
+    for job in jobs:
+        training = dataclasses.replace(essence(job.config), seed=job.config.seed)
+        if (other := seen.setdefault(training, job)) is not job:
+            raise ConfigError(
+                f"{other.name} and {job.name} are the same training, seed {job.config.seed}: name it once"
+            )
+
+
+def find(job: Job, given: Sequence[Run] = ()) -> Run | None:
     """The run of a job, finished if there is such a one; None if it was never begun."""
-    begun = None
-    for folder in sorted(Path(job.config.train.folder, job.name).glob("*/config.yaml")):
+    candidates = [*given]
+    for file in sorted(Path(job.config.train.folder, job.name).glob("*/config.yaml")):
         try:
-            run = Run.open(folder.parent)
+            candidates.append(Run.open(file.parent))
         except RunError:
             continue  # of another version, or broken: not the one wanted
+    begun = None
+    for run in candidates:
         if run.config.seed == job.config.seed and essence(run.config) == essence(job.config):
-            if finished(run):
+            if run.finished:
                 return run
             begun = run
     return begun
-
-
-def finished(run: Run) -> bool:
-    """Whether a run was trained to the end and scored."""
-    return (run.folder / "result.json").exists()
 
 
 def expected(jobs: Sequence[Job], seconds: dict[int, float], index: int) -> float:

@@ -105,7 +105,8 @@ def _finish(run: Run, scores: dict[str, Any], epoch: int) -> None:
     print(score_table({("greedy" if how == "hard" else "soft") if glimpses else config.model: scores}))
     print(f"\nRun folder: {run.folder}\n\nNext:")
     if glimpses:
-        print(f"    python evaluate.py score {run.folder}   # sampled and averaged rollouts too")
+        if how == "hard" and config.attention.policy == "learned":
+            print(f"    python evaluate.py score {run.folder}   # sampled and averaged rollouts too")
         other = "soft" if config.read == "hard" else "hard"
         print(f"    python evaluate.py animate {run.folder} --out glimpses.gif   # see where it looks")
         print(f"    python train.py {run.folder / 'config.yaml'} --read {other}   # the same model, {other}")

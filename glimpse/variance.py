@@ -247,9 +247,8 @@ def disagreement(estimates: Tensor, others: Tensor) -> float:
 
     Returns:
         The norm of the mean difference over the root of its expected square if there is none, from the differences
-        within the repetitions. Around 1 if the means are the same, and growing with the root of R if not. However the
-        parameters hang together, chance brings it above 2 in fewer than one case of twenty: like that of a single
-        normal number if all move as one, more rarely otherwise.
+        within the repetitions. Around 1 if the means are the same, and growing with the root of R if not. Chance brings
+        it above 2 in about one case of twenty, if all parameters move as one and R is not small; more rarely otherwise.
     """
     differences = estimates - others
     square = float(differences.mean(0).square().sum())

@@ -20,7 +20,7 @@ from glimpse.metrics import wilson_interval
 from glimpse.parsing import parse
 from glimpse.runs import RunError
 from glimpse.stats import over_seeds
-from glimpse.view.comparison import comparison_tables, draw_comparison, group_rows, run_rows, to_csv
+from glimpse.view.comparison import LEAST, comparison_tables, draw_comparison, group_rows, paired_rows, run_rows, to_csv
 from glimpse.view.drawing import LINE_COLOURS
 
 FAST = {"train.epochs": 1, "train.limit": 128, "score.limit": 100}
@@ -63,7 +63,7 @@ def test_runs_are_grouped_by_config(comparison, runs):
         ("greedy", "sampled", "averaged"),
         ("greedy",),
         ("greedy",),
-        ("greedy", "sampled", "averaged"),
+        ("greedy", "averaged"),
     ]
 
 
@@ -92,7 +92,8 @@ def test_errors_with_intervals(comparison):
     hard, soft, *_ = comparison.groups
     by_run = [(~entry.outcomes["greedy"].right).double().mean(0).tolist() for entry in hard.entries]
     for step, estimate in enumerate(hard.errors()):
-        assert estimate == pytest.approx(over_seeds([run[step] for run in by_run]))
+        mean, low, high = over_seeds([run[step] for run in by_run])
+        assert estimate == pytest.approx((mean, max(0, low), min(1, high)))
     wrong = int((~soft.entries[0].outcomes["greedy"].right[:, -1]).sum())
     assert soft.errors()[-1] == pytest.approx((wrong / 60, *wilson_interval(wrong, 60)))
     hit = torch.cat([entry.outcomes["greedy"].hit for entry in hard.entries]).double().mean((0, 1))
@@ -131,6 +132,42 @@ def test_essence_ignores_what_makes_no_difference():
         assert essence(parse([f"--{setting}"])) != base, setting
 
 
+def test_essence_ignores_what_means_nothing_to_the_model():
+    cnn = essence(parse(["--model=cnn"]))
+    for setting in [
+        "read=soft",
+        "num_glimpses=3",
+        "attention.std=1",
+        "sensor.patch_size=8",
+        "loss.entropy=1",
+        "score.read=soft",
+    ]:
+        assert essence(parse(["--model=cnn", f"--{setting}"])) == cnn, setting
+    assert essence(parse(["--model=cnn", "--train.lr=0.1"])) != cnn != essence(parse(["--model=fc"]))
+    assert essence(parse(["--attention.grid=[3, 3]", "--attention.scorer=bilinear"])) == essence(parse([]))
+    grid = ["--attention.places=grid"]
+    assert essence(parse([*grid, "--attention.std=0.7"])) == essence(parse(grid))
+    assert essence(parse([*grid, "--attention.grid=[3, 3]"])) != essence(parse(grid))
+
+
+def test_the_same_seed_twice_is_refused(runs, tmp_path):
+    shutil.copytree(runs / "hard0", tmp_path / "copy")
+    loaded, splits = load_runs([runs / "hard0", runs / "soft", tmp_path / "copy"])
+    with pytest.raises(RunError, match=r"hard0 and .*copy are runs of the same config with the same seed, 0: give one"):
+        compare(loaded, splits.test, limit=5)
+
+
+@pytest.mark.parametrize(
+    "file, content", [("result.json", "{}"), ("result.json", '{"seconds": "x"}'), ("meta.json", "[]")]
+)
+def test_broken_files_are_named(runs, tmp_path, file, content):
+    shutil.copytree(runs / "hard0", tmp_path / "run")
+    (tmp_path / "run" / file).write_text(content)
+    with pytest.raises(RunError, match=rf"run/{file} is broken"):
+        loaded, splits = load_runs([tmp_path / "run"])
+        compare(loaded, splits.test, limit=5, say=lambda text: None)
+
+
 def test_differences_of_configs():
     one, other = parse([]), parse(["--read=soft", "--train.epochs=3"])
     assert different(one, other) == [("read", "hard", "soft"), ("train.epochs", TrainConfig().epochs, 3)]
@@ -138,7 +175,7 @@ def test_differences_of_configs():
 
 
 def named(name, *settings):
-    run = SimpleNamespace(config=parse(settings), read_json=lambda file: {"name": name}, folder=None)
+    run = SimpleNamespace(config=parse(settings), name=name)
     return SimpleNamespace(run=run)
 
 
@@ -156,9 +193,11 @@ def test_modes_of():
 
     every, one = ("greedy", "sampled", "averaged"), ("greedy",)
     assert modes_of(tiny_model(), "hard") == every and modes_of(tiny_model(), "soft") == one
-    assert modes_of(tiny_model("--attention.first=random"), "soft") == every
+    by_chance = ("greedy", "averaged")  # places that nobody chooses are as random when the others are sampled
+    assert modes_of(tiny_model("--attention.first=random"), "soft") == by_chance
+    assert modes_of(tiny_model("--attention.first=random"), "hard") == every
     assert modes_of(tiny_model("--attention.policy=centre", "--attention.first=random"), "hard") == one
-    assert modes_of(tiny_model("--attention.policy=random"), "soft") == every
+    assert modes_of(tiny_model("--attention.policy=random"), "soft") == by_chance
     assert modes_of(tiny_model("--num_glimpses=1"), "hard") == one
     assert modes_of(tiny_model("--model=fc"), None) == one
 
@@ -194,13 +233,13 @@ def test_tables_literally():
     assert error.title == "Error after the last glimpse, 4 test images"
     low, high = wilson_interval(1, 4)
     assert error.rows[0] == ["a", "hard", "1", f"25.00 ({100 * low:.2f}-{100 * high:.2f})", "-", "-", "-"]
-    half = 12.706205 * 0.125  # Student's quantile of one degree, times the standard error
-    assert error.rows[1][3] == f"12.50 (0.00-{100 * (0.125 + half):.2f})"
+    # Student's quantile of one degree, 12.7, times the standard error 0.125: beyond both 0 and 1, where errors end.
+    assert error.rows[1][3] == "12.50 (0.00-100.00)"
     assert glimpse.rows == [["a", "75.00", "25.00"], ["b", "62.50", "12.50"]]
     assert cost.rows[0] == ["a", "2,592", "72", "5.03 M", "616,940", "2,000", "80 s"]
     # Differences in error, image by image: -0.5, 0, 0, 0.
     assert pairs.title == "Against a, on the same images" and pairs.rows[0][:2] == ["b", "-12.50"]
-    half = 1.959964 * 0.25 / 2
+    half = 3.182446 * 0.25 / 2  # Student's quantile of 3 degrees
     assert pairs.rows[0][2] == f"{100 * (-0.125 - half):+.2f} to {100 * (-0.125 + half):+.2f}"
     assert pairs.rows[0][4] == "-"
     assert len(comparison_tables(made_up(("a", a)))) == 3
@@ -215,7 +254,7 @@ def test_tables_of_whole_images_alone():
 
 def test_rows(comparison):
     rows = list(csv.DictReader(io.StringIO(to_csv(run_rows(comparison)))))
-    assert len(rows) == 2 * 3 * 3 + 3 + 1 + 3 * 3
+    assert len(rows) == 2 * 3 * 3 + 3 + 1 + 2 * 3
     row = next(
         row for row in rows if (row["config"], row["seed"], row["mode"], row["glimpse"]) == ("hard", "1", "greedy", "3")
     )
@@ -223,9 +262,34 @@ def test_rows(comparison):
     assert float(row["error"]) == pytest.approx(1 - float(right[:, 2].double().mean()))
     assert json.loads(row["images"]) == 60 and float(row["train_seconds"]) > 0
     grouped = list(csv.DictReader(io.StringIO(to_csv(group_rows(comparison)))))
-    assert [row["interval"] for row in grouped if row["glimpse"] == "1"] == ["seeds"] * 3 + ["images"] * 5
+    assert [row["interval"] for row in grouped if row["glimpse"] == "1"] == ["seeds"] * 3 + ["images"] * 4
     last = [row for row in grouped if row["config"] == "hard" and row["mode"] == "greedy"][-1]
     assert [float(last[key]) for key in ("error", "low", "high")] == pytest.approx(comparison.groups[0].errors()[-1])
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("how", ["hard", None])
+def test_figure_of_no_error_and_of_nothing_else(wrong, number, how):
+    figure = draw_comparison(made_up(("$a_$", [[[wrong, wrong]] * 50] * number), how=how))
+    figure.savefig(io.BytesIO(), format="png")
+    low, high = figure.axes[0].get_ylim()
+    assert low <= figure.axes[0].lines[0].get_ydata()[0] <= high
+
+
+def test_long_names_fit_into_the_figure():
+    names = [f"cluttered60 (attention.scorer bilinear, attention.scorer_dim {size})" for size in range(5)]
+    figure = draw_comparison(made_up(*((name, [[[1], [0]]]) for name in names)))
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.y0 >= 0
+
+
+def test_paired_rows(comparison):
+    rows = list(csv.DictReader(io.StringIO(to_csv(paired_rows(comparison)))))
+    assert [(row["config"], row["against"]) for row in rows] == [(name, "hard") for name in ("soft", "cnn", "random")]
+    expected = comparison.against(comparison.groups[1], comparison.groups[0])
+    assert float(rows[0]["difference"]) == expected.difference and float(rows[0]["p_images"]) == expected.p_images
 
 
 def test_figure(comparison):
@@ -237,7 +301,7 @@ def test_figure(comparison):
         assert np.allclose(lines[colour], expected)  # a level line for the network of the whole image
     band = left.collections[0].get_paths()[0].get_extents()
     ends = [100 * end for estimate in comparison.groups[0].errors() for end in estimate[1:]]
-    assert band.y0 == pytest.approx(max(min(ends), 1e-3)) and band.y1 == pytest.approx(max(ends))
+    assert band.y0 == pytest.approx(max(min(ends), LEAST)) and band.y1 == pytest.approx(max(ends))
     costs = [container.lines[0].get_xdata()[0] for container in right.containers]
     assert costs == pytest.approx([group.cost.multiply_adds / 1e6 for group in comparison.groups])
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["hard", "soft", "cnn", "random"]

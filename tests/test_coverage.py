@@ -42,7 +42,7 @@ def test_edges_belong_to_the_image_and_nowhere_does_not():
 
 
 def test_default_size():
-    assert coverage(outcome(torch.zeros(2, 1, 3, 2))).shape == (3, 30, 30)
+    assert coverage(outcome(torch.zeros(2, 1, 3, 2))).shape == (3, 31, 31)
 
 
 def map_axes(figure):
@@ -90,7 +90,7 @@ def test_each_glimpse_of_the_line_plot_is_below_its_map():
 
 def test_without_digits_there_is_no_hit_rate():
     nowhere = outcome(torch.full((3, 2, 1, 2), 5.0))  # every glimpse off the image: an empty map
-    figure = draw_coverage({"model": nowhere}, (3, 30, 30))
+    figure = draw_coverage({"model": nowhere}, (3, 31, 31))
     (axes,) = map_axes(figure)
     assert axes.get_title() == "glimpse 1"
     assert axes.get_xlabel() == "fullest cell 0%"

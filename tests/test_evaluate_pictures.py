@@ -9,8 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import assert_close
 from PIL import Image
 from runs_helpers import tiny, train_main
+
+from glimpse.build import load_runs
+from glimpse.classification import observe
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -135,7 +139,17 @@ def test_report(runs, tmp_path, capsys):
     ("arguments", "message"),
     [
         (["compare"], "there is nothing to compare: give run folders, or --configs with config files"),
-        (["compare", "{hard}", "--train.epochs", "3"], "--train.epochs is a setting of a training: it needs --configs"),
+        (["compare", "{hard}", "--train.epochs", "3"], "--train.epochs is about a training: it needs --configs"),
+        (["compare", "{hard}", "--read", "soft"], "--read is about a training: it needs --configs"),
+        (["compare", "{hard}", "--seeds", "3"], "--seeds is about a training: it needs --configs"),
+        (["compare", "{tmp}/none", "--configs", "{soft}/config.yaml"], "{tmp}/none is not a run folder"),
+        (["compare", "{hard}/config.yaml"], "{hard}/config.yaml is not a run folder: it is a file"),
+        (["compare", "{hard}", "--configs", "{soft}/config.yaml", "--data.canvas", "80"], "not have the same images"),
+        (["compare", "--configs", *["{soft}/config.yaml"] * 2], "are the same training, seed 0: name it once"),
+        (["coverage", "{hard}", "--out", "{tmp}/picture"], "--out must end in .png or .pdf or .svg, got {tmp}/picture"),
+        (["animate", "{hard}", "{cnn}"], "a run that sees the whole image has no glimpses to show: leave it out"),
+        (["report", "{hard}", "--limit", "9", "--images", "9"], "--images must be in 0..8, got 9"),
+        (["glimpses", "{hard}", "--out", "{tmp}"], "--out must end in .png"),
         (["compare", "--configs", "{tmp}/none.yaml"], "cannot read the config file {tmp}/none.yaml"),
         (["compare", "--configs", "{hard}/config.yaml", "--train.epoch", "3"], "there is no option --train.epoch;"),
         (["compare", "--configs", "{hard}/config.yaml", "--train.epochs"], "--train.epochs lacks its value"),
@@ -143,14 +157,14 @@ def test_report(runs, tmp_path, capsys):
         (["compare", "{hard}", "{hard}"], "each run must be given once, got {hard} more often"),
         (["animate", "{cnn}"], "{cnn} sees the whole image: there are no glimpses to show"),
         (["animate", "{hard}", "{soft}", "{cnn}"], "one or two runs can be animated side by side, got 3"),
-        (["animate", "{hard}", "--out", "{tmp}/x.avi"], "x.avi"),
+        (["animate", "{hard}", "--out", "{tmp}/x.avi"], "--out must end in .gif or .mp4, got {tmp}/x.avi"),
         (["animate", "{hard}", "--class", "eleven"], "--class must be one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, got eleven"),
         (["glimpses", "{hard}", "--images", "1", "--mistakes"], "cannot be combined with --class, --mistakes or"),
         (["coverage", "{cnn}"], "{cnn} sees the whole image: there are no glimpses to show"),
         (["report", "{cnn}"], "{cnn} sees the whole image: there are no glimpses to show"),
         (
             ["report", "{hard}", "--count", "3", "--limit", "5", "--rollouts", "1", "--out", "{tmp}/no/x.html"],
-            "no/x.html",
+            "cannot write {tmp}/no/x.html: there is no folder {tmp}/no",
         ),
         (["variance", "{soft}"], "needs a hard run with choices, got"),
         (["variance", "{cnn}"], "needs a hard run with choices, got a network of the whole image"),
@@ -162,6 +176,24 @@ def test_errors(runs, tmp_path, capsys, arguments, message):
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("evaluate.py: error: ") and message.format(**places) in error
     assert not list(tmp_path.iterdir())  # nothing half-made is left
+
+
+def test_what_is_drawn_is_what_was_scored(tmp_path, monkeypatch):
+    """Also where the first glimpse is random: an image chosen as a mistake is drawn as one."""
+    from glimpse.commands import pictures
+
+    folder = tmp_path / "random"
+    settings = {**FAST, "train.limit": 1280, "train.epochs": 3, "attention.first": "random", "score.limit": 50}
+    assert train_main([*tiny(settings), f"--run_dir={folder}"]) == 0
+    drawn = []
+    monkeypatch.setattr(pictures, "draw_sheet", lambda looks: drawn.append(looks))
+    monkeypatch.setattr(pictures, "save_figure", lambda figure, path: None)
+    assert run("glimpses", folder, "--mistakes", "--count", 40) == 0
+    assert drawn[0].right.shape == (40, 3) and not drawn[0].right[:, -1].any()
+    assert run("glimpses", folder, "--images", 3, 700) == 0
+    [loaded], splits = load_runs([folder])
+    scored = observe(loaded.model, splits.test, batch_size=loaded.run.config.score.batch_size)
+    assert_close(drawn[1].answers, scored.answers[[3, 700]], 1e-5)
 
 
 def test_unfinished_run(runs, tmp_path, capsys):

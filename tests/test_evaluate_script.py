@@ -93,8 +93,11 @@ def test_picture(runs, tmp_path, capsys):
     [
         (["score", "{tmp}"], "{tmp} is not a run folder: there is no config.yaml in it"),
         (["glimpses", "{hard}", "--images", "10000"], "--images must be in 0..9999, got 10000"),
-        (["glimpses", "{hard}", "--out", "{tmp}/none/x.png"], "cannot write the picture {tmp}/none/x.png"),
-        (["glimpses", "{hard}", "--out", "{tmp}/x.doc"], "cannot write the picture {tmp}/x.doc"),
+        (
+            ["glimpses", "{hard}", "--out", "{tmp}/none/x.png"],
+            "cannot write {tmp}/none/x.png: there is no folder {tmp}/none",
+        ),
+        (["glimpses", "{hard}", "--out", "{tmp}/x.doc"], "--out must end in .png or .pdf or .svg, got {tmp}/x.doc"),
         (["score", "{hard}", "--device", "gpu"], "the device must be auto, cpu, cuda, mps or the like, got 'gpu'"),
     ],
 )
@@ -124,8 +127,11 @@ def test_broken_runs(runs, tmp_path, capsys):
 def test_bad_arguments_exit_with_2(capsys):
     for arguments, message in (
         (["score"], "the following arguments are required: RUN"),
-        (["score", "x", "--limit", "0"], "argument --limit: must be at least 1, got 0"),
-        (["score", "x", "--seed", "-1"], "argument --seed: must be at least 0, got -1"),
+        (["score", "x", "--limit", "0"], "argument --limit: must be a whole number of at least 1, got 0"),
+        (["score", "x", "--seed", "-1"], "argument --seed: must be a whole number of at least 0, got -1"),
+        (["score", "x", "--rollouts", "3.5"], "argument --rollouts: must be a whole number of at least 1, got 3.5"),
+        (["animate", "x", "--seconds", "0"], "argument --seconds: must be a number of seconds from 0.02 to 30, got 0"),
+        (["animate", "x", "--seconds", "x"], "argument --seconds: must be a number of seconds from 0.02 to 30, got x"),
         (["dance"], "invalid choice: 'dance'"),
     ):
         with pytest.raises(SystemExit) as caught:

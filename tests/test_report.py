@@ -38,7 +38,7 @@ def report(looks, **changes):
         "intro": "First.\n\nSecond.",
         "looks": looks,
         "indices": range(len(looks[0].images)),
-        "moved": [None] * len(looks),
+        "sensitivity": [None] * len(looks),
         "salient": None,
         "tables": [],
         "figures": [],
@@ -122,10 +122,10 @@ def test_the_data_is_that_of_the_looks(options, channels):
 
 def test_what_moved_the_answer_is_relative_to_the_largest():
     looks = [look_at(), look_at("--num_glimpses=2", name="short")]
-    moved = torch.tensor([[1.0, 4.0, 2.0], [0.0, 0.0, 0.0]])
-    data = data_of(report(looks, moved=[moved, None]))
-    assert data["models"][0]["moved"] == [[0.25, 1.0, 0.5], [0.0, 0.0, 0.0]]
-    assert data["models"][1]["moved"] is None
+    sensitivity = torch.tensor([[1.0, 4.0, 2.0], [0.0, 0.0, 0.0]])
+    data = data_of(report(looks, sensitivity=[sensitivity, None]))
+    assert data["models"][0]["sensitivity"] == [[0.25, 1.0, 0.5], [0.0, 0.0, 0.0]]
+    assert data["models"][1]["sensitivity"] is None
     assert [model["steps"] for model in data["models"]] == [3, 2]
 
 
@@ -267,15 +267,15 @@ def test_a_hundred_images_are_small():
         look_at(*options, *more, images=images, targets=targets, class_names=names) for more in ((), ("--read=soft",))
     ]
     model = tiny_model(*options, num_classes=10)
-    moved = [sequential_jacobian(model.answer, one.rollout.glimpses, targets) for one in looks]
-    html = report(looks, moved=moved, salient=("cnn", draw(100, 60, 60)))
+    sensitivity = [sequential_jacobian(model.answer, one.rollout.glimpses, targets) for one in looks]
+    html = report(looks, sensitivity=sensitivity, salient=("cnn", draw(100, 60, 60)))
     assert len(html.encode()) < 2_500_000
 
 
 def test_wrong_arguments_are_named():
     looks = look_at()
     with pytest.raises(ValueError, match="looks must be those of 1 to 4 models, got 0"):
-        make_report(title="", intro="", looks=[], indices=[], moved=[], salient=None, tables=[], figures=[])
+        make_report(title="", intro="", looks=[], indices=[], sensitivity=[], salient=None, tables=[], figures=[])
     with pytest.raises(ValueError, match="looks must be those of 1 to 4 models, got 5"):
         report([looks] * 5)
     with pytest.raises(ValueError, match="looks must be at one image at least"):
@@ -292,12 +292,12 @@ def test_wrong_arguments_are_named():
             report([looks, other])
     with pytest.raises(ValueError, match="indices must be those of the 2 images, got 3"):
         report([looks], indices=[1, 2, 3])
-    with pytest.raises(ValueError, match="moved must have an entry for each of the 1 models, got 2"):
-        report([looks], moved=[None, None])
-    with pytest.raises(ValueError, match=r"moved of hard must have shape \(2, 3\), got \(2, 4\)"):
-        report([looks], moved=[torch.zeros(2, 4)])
+    with pytest.raises(ValueError, match="sensitivity must have an entry for each of the 1 models, got 2"):
+        report([looks], sensitivity=[None, None])
+    with pytest.raises(ValueError, match=r"sensitivity of hard must have shape \(2, 3\), got \(2, 4\)"):
+        report([looks], sensitivity=[torch.zeros(2, 4)])
     with pytest.raises(ValueError, match="the looks of hard must be finite"):
-        report([looks], moved=[torch.full((2, 3), torch.nan)])
+        report([looks], sensitivity=[torch.full((2, 3), torch.nan)])
     with pytest.raises(ValueError, match="the looks of hard must be finite"):
         report([looks._replace(points=looks.points / 0)])
     with pytest.raises(ValueError, match=r"salient must have shape \(2, 12, 14\), got \(2, 14, 12\)"):

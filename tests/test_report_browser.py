@@ -78,7 +78,7 @@ def make_page(folder, salient=True):
         intro="Words.",
         looks=make_looks(),
         indices=INDICES,
-        moved=[torch.tensor([1.0, 4.0, 2.0]).expand(6, 3), None],
+        sensitivity=[torch.tensor([1.0, 4.0, 2.0]).expand(6, 3), None],
         salient=("cnn", draw(6, 24, 32)) if salient else None,
         tables=[table],
         figures=[("A figure.", figure)],
@@ -268,7 +268,7 @@ def test_patches_bars_and_words(page):
     assert [height / heights[1] for height in heights] == pytest.approx([0.25, 1, 0.5], abs=0.03)
     verdicts = [one.text for one in find_all(page, ".verdict")]
     assert verdicts == ["\u2713 right", "\u2717 wrong"]
-    assert not find_all(page, ".model .moved")[1].is_displayed()
+    assert not find_all(page, ".model .sensitivity")[1].is_displayed()
 
 
 def test_models_show_the_same_image_and_stay_at_their_last_glimpse(page):

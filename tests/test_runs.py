@@ -15,7 +15,7 @@ from runs_helpers import REPOSITORY, make_engine, new_engine, resumed, tiny_conf
 from safetensors.torch import save_file
 
 from glimpse import load_model, runs
-from glimpse.build import load_run, load_runs
+from glimpse.build import load_runs
 from glimpse.parsing import parse
 from glimpse.runs import BEST, FORMAT, LAST, Run, RunError, names_of, write_atomically
 
@@ -434,7 +434,7 @@ def test_runs_with_other_seeds_have_the_same_images(several, tmp_path):
     assert [entry.name for entry in loaded] == ["hard, seed 3", "hard, seed 8"]
     one, two = (entry.model.classify.weight for entry in loaded)
     assert not torch.equal(one, two)
-    (_, _, first), (_, _, second) = load_run(several["hard"]), load_run(other)
+    (_, first), (_, second) = load_runs([several["hard"]]), load_runs([other])
     (one,), (two,) = (data.test.in_order(batch_size=5, limit=5) for data in (first, second))
     assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
 

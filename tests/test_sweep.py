@@ -1,5 +1,7 @@
 """Training what is missing, and nothing else."""
 
+import dataclasses
+
 import pytest
 from runs_helpers import tiny_config
 
@@ -42,13 +44,16 @@ def test_other_settings_are_another_run(trained):
     assert find(jobs(folder)[0]).folder == folders[0]
 
 
-def test_goes_on_with_what_was_stopped(tmp_path, trained, capsys):
+def test_goes_on_with_what_was_stopped(tmp_path, trained, capsys, monkeypatch):
     def stop(engine):
         raise KeyboardInterrupt
 
     [job, _] = jobs(tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        sweep.train(job.config, name="tiny", remark=stop)
+    train, lines = sweep.train, []
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(sweep, "train", lambda *words, **options: train(*words, **{**options, "remark": stop}))
+        train_missing([job], say=lines.append)
+    assert lines[-1] == "Or give the same command again: it goes on from here."
     begun = find(job)
     assert begun is not None and not (begun.folder / "result.json").exists()
     capsys.readouterr()
@@ -63,6 +68,28 @@ def test_finished_runs_come_before_unfinished_ones(trained):
     again = folder / "tiny" / "zzz"
     Run.create(jobs(folder)[0].config, name="tiny", about={}, folder=again)
     assert find(jobs(folder)[0]).folder == folders[0]
+
+
+def test_given_runs_are_used(trained, tmp_path):
+    _, folders, _ = trained
+    elsewhere = jobs(tmp_path)
+    assert train_missing(elsewhere, given=[Run.open(folder) for folder in folders]) == folders
+
+
+def test_the_same_training_twice_is_refused(tmp_path):
+    first, second = jobs(tmp_path)
+    with pytest.raises(ConfigError, match="tiny and other are the same training, seed 0: name it once"):
+        train_missing([first, second, Job("other", first.config)])
+
+
+def test_time_left_is_told_beforehand(trained, monkeypatch):
+    folder, _, _ = trained
+    monkeypatch.setattr(sweep, "train", lambda *arguments, **options: pytest.fail("enough"))
+    lines = []
+    wanted = [*jobs(folder), jobs(folder)[0]._replace(config=dataclasses.replace(jobs(folder)[0].config, seed=7))]
+    with pytest.raises(pytest.fail.Exception):
+        train_missing(wanted, say=lines.append)
+    assert lines[0].startswith("2 of 3 runs are there; training the others, ") and lines[0].endswith(" if as before")
 
 
 def test_broken_folders_are_passed_over(tmp_path):

@@ -118,6 +118,15 @@ def test_answers_are_right_or_wrong():
     assert [title.get_color() for title in titles] == ["black"] + [RIGHT] * 3 + ["black"] + [WRONG] * 3
 
 
+def test_names_of_any_kind():
+    model, batch, rollout = make("hard")
+    names = ("$a_$", "a name much longer than its picture is wide", "c")
+    figure = draw_sheet(looks_of(model, batch, rollout, name="model", class_names=names, how="hard"))
+    figure.draw_without_rendering()  # dollars are dollars
+    assert figure.axes[0].get_title() == "image\n$a_$"
+    assert all(len(line) <= 20 for axes in figure.axes for line in axes.get_title().splitlines())
+
+
 def test_several_labels_are_named():
     model, batch, rollout = make("hard")
     marks = batch._replace(targets=torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]]))

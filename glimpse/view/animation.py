@@ -31,8 +31,9 @@ from glimpse.view.drawing import (
     draw_attention,
     draw_patches,
     draw_trail,
-    names_of,
+    short,
     show_image,
+    truth_of,
 )
 from glimpse.view.looks import Looks
 
@@ -41,7 +42,6 @@ WIDTH, HEADING, SIDE, FOOT, MARGIN, GAP, PATCHES, WORDS = 800, 60, 270, 14, 16, 
 STRIP = HEADING + SIDE + FOOT
 DPI = 100
 MOST_CLASSES = 10
-LONGEST_NAME = 14  # letters
 PALE = "#B0B0B0"  # of the bars of classes that are not the answer
 COLOURS, EXACT = 255, 32  # of a GIF: how many, and how many of them are not rounded
 SAME = 255  # the colour left over marks in a GIF what stays as it was
@@ -125,7 +125,7 @@ def _steps(looks: Sequence[Looks]) -> int:
 def _draw_strip(figure: Figure, top: int, looks: Looks, row: int, step: int) -> None:
     """Draw what one model does, in the strip that begins `top` pixels from the top of the figure."""
     height = figure.get_figheight() * DPI
-    looks = looks._replace(class_names=tuple(map(_short, looks.class_names)))
+    looks = looks._replace(class_names=tuple(map(short, looks.class_names)))
 
     def axes_at(left: int, width: int) -> Axes:
         bounds = left / WIDTH, 1 - (top + HEADING + SIDE) / height, width / WIDTH, SIDE / height
@@ -139,11 +139,11 @@ def _draw_strip(figure: Figure, top: int, looks: Looks, row: int, step: int) -> 
     bars = answers + 8 * max(map(len, looks.class_names)) + 8
     right = bool(looks.right[row, step])
 
-    write(MARGIN, 27, f"{_short(looks.name, 50)}, {looks.how} read", weight="bold")
+    write(MARGIN, 27, f"{short(looks.name, 50)}, {looks.how} read", weight="bold")
     write(WIDTH - MARGIN, 27, f"glimpse {step + 1} of {looks.points.shape[1]}", ha="right", weight="bold")
-    write(MARGIN, HEADING - 9, f"looks (true: {_short(names_of(looks.targets[row], looks.class_names), 18)})")
+    write(MARGIN, HEADING - 9, f"looks (true: {short(truth_of(looks.targets[row], looks.class_names), 18)})")
     write(patches, HEADING - 9, "sees")
-    verdict = f"says {_short(answer_of(looks, row, step).replace('  ', ', '), 24)}: {'right' if right else 'wrong'}"
+    verdict = f"says {short(answer_of(looks, row, step).replace('  ', ', '), 24)}: {'right' if right else 'wrong'}"
     write(answers, HEADING - 9, verdict, color=RIGHT if right else WRONG, weight="bold")
 
     image = axes_at(MARGIN, SIDE)
@@ -176,10 +176,6 @@ def _draw_bars(axes: Axes, looks: Looks, row: int, step: int) -> None:
     axes.plot([0, 0], [-0.5, len(shown) - 0.5], color="black", linewidth=0.8)
     axes.set(xlim=(0, 1), ylim=(max(len(shown), 6) - 0.5, -0.5))  # few bars do not grow thick
     axes.axis("off")
-
-
-def _short(text: str, most: int = LONGEST_NAME) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _write_gif(path: Path, pictures: Iterable[np.ndarray], times: Sequence[int]) -> None:

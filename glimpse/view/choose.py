@@ -18,7 +18,6 @@ def choose(
     outcomes: Sequence[Outcome],
     *,
     count: int,
-    indices: Sequence[int] | None = None,
     label: int | None = None,
     mistakes: bool = False,
     gallery: bool = False,
@@ -36,7 +35,6 @@ def choose(
     Args:
         outcomes: What each model did with the very same images.
         count: How many images at most.
-        indices: Exactly these images; no other condition may be given.
         label: Only images of this class; of several labels, one of them.
         mistakes: Only images that at least one model gets wrong after its last glimpse.
         gallery: The most instructive images, instead of the first.
@@ -55,12 +53,6 @@ def choose(
             raise ValueError(f"outcomes must be of the same images, got {len(targets)} and {len(outcome.targets)}")
         if not torch.equal(outcome.targets, targets):
             raise ValueError("outcomes must be of the same images, got other targets")
-    if indices is not None:
-        if label is not None or mistakes or gallery:
-            raise ValueError("indices cannot be combined with label, mistakes or gallery")
-        if wrong := [index for index in indices if not 0 <= index < len(targets)]:
-            raise ValueError(f"indices must be in 0..{len(targets) - 1}, got {wrong[0]}")
-        return list(indices)
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
 
@@ -103,7 +95,7 @@ def confidence(outcome: Outcome) -> Tensor:
 
 
 def _conditions(label: int | None, mistakes: bool, gallery: bool) -> str:
-    parts = [] if label is None else [f"is of class {label}"]
+    parts = [] if label is None else ["is of that class"]
     if mistakes:
         parts.append("is answered wrongly by one of the models")
     elif gallery:

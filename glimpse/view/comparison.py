@@ -17,6 +17,9 @@ from glimpse.sweep import duration
 from glimpse.view.drawing import LINE_COLOURS, MARKERS
 from glimpse.view.tables import Table
 
+LEAST = 0.01  # percent: what no error is too, on a logarithmic axis
+LEGEND_LETTERS = 110  # that fit into a line
+
 
 def comparison_tables(comparison: Comparison) -> list[Table]:
     """All tables of a comparison."""
@@ -41,7 +44,7 @@ def _error_table(comparison: Comparison) -> Table:
     notes = [
         "Greedy: one rollout that looks at the most likely places. Sampled: one that samples them. Mean of "
         f"{comparison.rollouts}: class probabilities averaged over so many sampled rollouts. On the digit: glimpses "
-        "centred on it, of those that the model chose.",
+        "centred on it, of those that the model chose; of all, where a rule places them.",
         _interval_note(comparison),
     ]
     title = f"Error after the last glimpse, {comparison.images:,} {comparison.split} images"
@@ -77,7 +80,8 @@ def _cost_table(comparison: Comparison) -> Table:
         )
     notes = [
         "Of one image, read greedily. Pixels seen: the numbers that the network is given, all glimpses and scales "
-        "together. Multiply-adds: of matrix products and convolutions. Images/s: measured in turns on this machine "
+        "together, and in percent of the number of pixels (squares overlap, and the coarse ones cover more than they "
+        "tell). Multiply-adds: of matrix products and convolutions. Images/s: measured in turns on this machine "
         f"({comparison.device}). Training: mean time of a run, where and as it was trained."
     ]
     return Table("Cost", header, rows, notes)
@@ -100,7 +104,7 @@ def _paired_table(comparison: Comparison) -> Table:
     notes = [
         "Difference in error after the last glimpse, greedy, in percentage points; negative is better. Interval and "
         "p (images): for these runs, over images, paired (McNemar's exact test between single runs, else Student's). "
-        "p (seeds): Welch's test over runs, with two or more of each."
+        "p (seeds): Welch's test over runs, with two or more of each. The p are not corrected for being several."
     ]
     title = f"Against {first.name}, on the same images"
     return Table(title, ["", "difference", "95% interval", "p (images)", "p (seeds)"], rows, notes)
@@ -119,7 +123,7 @@ def _interval_note(comparison: Comparison) -> str:
 
 
 def _estimate(estimate: Estimate) -> str:
-    return f"{100 * estimate.mean:.2f} ({100 * max(0, estimate.low):.2f}-{100 * estimate.high:.2f})"
+    return f"{100 * estimate.mean:.2f} ({100 * estimate.low:.2f}-{100 * estimate.high:.2f})"
 
 
 def _probability(p: float) -> str:
@@ -158,19 +162,32 @@ def group_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """A row for each group, way of rolling out and glimpse; the interval is over seeds if there are several."""
     for group in comparison.groups:
         for mode in group.modes:
+            hits = group.hits(mode)
             for step, estimate in enumerate(group.errors(mode)):
                 yield {
                     "config": group.name,
                     "runs": len(group.entries),
                     "read": group.how,
                     "mode": mode,
+                    "rollouts": comparison.rollouts if mode == "averaged" else 1,
+                    "split": comparison.split,
+                    "images": comparison.images,
                     "glimpse": step + 1,
                     "error": estimate.mean,
                     "low": estimate.low,
                     "high": estimate.high,
                     "interval": "seeds" if len(group.entries) > 1 else "images",
+                    "on_digit": None if hits is None else hits[step],
+                    "train_seconds": sum(entry.seconds for entry in group.entries) / len(group.entries),
                     **group.cost._asdict(),
                 }
+
+
+def paired_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    """A row for each group but the first: how it differs from the first, see `stats.Paired`."""
+    first, *others = comparison.groups
+    for other in others:
+        yield {"config": other.name, "against": first.name, **comparison.against(other, first)._asdict()}
 
 
 def to_csv(rows: Iterator[dict[str, Any]]) -> str:
@@ -200,7 +217,7 @@ def draw_comparison(comparison: Comparison) -> Figure:
     right.set_title("error against cost", fontsize=11)
     means = [100 * estimate.mean for group in comparison.groups for estimate in group.errors()]
     # By the means: intervals of few seeds may reach to zero, which a logarithmic axis has not.
-    left.set(yscale="log", ylim=(max(min(means), 0.01) / 2, min(100, 1.5 * max(means))))
+    left.set(yscale="log", ylim=(max(min(means), LEAST) / 2, max(2 * LEAST, min(110, 1.5 * max(means)))))
     for axis in (left.yaxis, right.xaxis):
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -208,13 +225,16 @@ def draw_comparison(comparison: Comparison) -> Figure:
     for axes in (left, right):
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=min(4, len(comparison.groups)), frameon=False)
+    longest = max(len(group.name) for group in comparison.groups)
+    columns = max(1, min(4, len(comparison.groups), LEGEND_LETTERS // (longest + 6)))
+    for text in figure.legend(loc="outside lower center", ncols=columns, frameon=False).get_texts():
+        text.set_parse_math(False)
     return figure
 
 
 def _draw_by_glimpse(axes: Axes, group: Group, style: dict[str, str]) -> None:
     errors = group.errors()
-    mean, low, high = ([max(100 * value, 1e-3) for value in column] for column in zip(*errors, strict=True))
+    mean, low, high = ([max(100 * value, LEAST) for value in column] for column in zip(*errors, strict=True))
     if group.how is None:  # sees everything at once: the same however often the others look
         axes.axhline(mean[0], color=style["color"], linestyle="--", linewidth=1.2)
         axes.axhspan(low[0], high[0], color=style["color"], alpha=0.12, linewidth=0)
@@ -225,8 +245,8 @@ def _draw_by_glimpse(axes: Axes, group: Group, style: dict[str, str]) -> None:
 
 
 def _draw_by_cost(axes: Axes, group: Group, style: dict[str, str]) -> None:
-    mean, low, high = (100 * value for value in group.errors()[-1])
-    bars = [[mean - max(low, 1e-3)], [high - mean]]
+    mean, low, high = (max(100 * value, LEAST) for value in group.errors()[-1])
+    bars = [[max(0.0, mean - low)], [max(0.0, high - mean)]]  # at 0 and 100% an end may be a rounding error off
     line = "--" if group.how is None else "-"
     axes.errorbar(
         group.cost.multiply_adds / 1e6, mean, bars, label=group.name, capsize=3, markersize=7, linestyle=line, **style

@@ -25,7 +25,7 @@ BINS = 31  # odd, so that the centre of the image, a common first glimpse, is th
 COLOUR_MAP = "cividis"
 
 
-def coverage(outcome: Outcome, *, bins: int = 30) -> Tensor:
+def coverage(outcome: Outcome, *, bins: int = BINS) -> Tensor:
     """Map where the glimpses of a model are centred.
 
     Args:
@@ -58,14 +58,14 @@ def draw_coverage(outcomes: Mapping[str, Outcome], image_shape: Sequence[int]) -
         image_shape: (C, H, W) of the images.
 
     Returns:
-        A figure 800 to 1200 pixels wide, or more for more than 13 glimpses.
+        A figure 8 to 12 inches wide, or more for more than 13 glimpses.
     """
     if not outcomes:
         raise ValueError("outcomes must be of at least one model, got none")
     for name, outcome in outcomes.items():
         if outcome.locations.shape[2] == 0:
             raise ValueError(f"{name} sees the whole image: it has no glimpses to map")
-    maps = {name: coverage(outcome, bins=BINS) for name, outcome in outcomes.items()}
+    maps = {name: coverage(outcome) for name, outcome in outcomes.items()}
     known = {name: outcome.hit.double().mean((0, 1)) for name, outcome in outcomes.items() if outcome.hit is not None}
 
     steps = max(len(shares) for shares in maps.values())
@@ -144,4 +144,5 @@ def _draw_hits(axes: Axes, known: Mapping[str, Tensor], limits: tuple[float, flo
     axes.set_xlabel("glimpse", fontsize=8)
     axes.grid(axis="y", color="#E0E0E0", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=8, loc="best", frameon=False)
+    for text in axes.legend(fontsize=8, loc="best", frameon=False).get_texts():
+        text.set_parse_math(False)

@@ -76,12 +76,17 @@ def answer_of(looks: Looks, row: int, step: int) -> str:
     """The answer after a glimpse in words, with its probability if it is one class."""
     answers = looks.answers[row, step]
     if looks.targets.is_floating_point():
-        return names_of((answers > 0.5).to(looks.targets.dtype), looks.class_names)
+        return truth_of((answers > 0.5).to(looks.targets.dtype), looks.class_names)
     best = int(answers.argmax())
     return f"{looks.class_names[best]}  {100 * float(answers[best]):.0f}%"
 
 
-def names_of(target: Tensor, class_names: tuple[str, ...]) -> str:
+def short(text: str, most: int = 14) -> str:
+    """A text of so many letters at most."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def truth_of(target: Tensor, class_names: tuple[str, ...]) -> str:
     """A target in words."""
     if target.is_floating_point():
         return ", ".join(name for name, there in zip(class_names, target, strict=True) if there) or "none"

@@ -48,6 +48,7 @@ def look(
     how: Read | None = None,
     sample: bool = False,
     seed: int = 0,
+    given: Tensor | None = None,
 ) -> Looks:
     """Let a model look at a batch of images, and keep all that can be drawn of it.
 
@@ -59,10 +60,14 @@ def look(
         how: Read hard or soft; the model's own way if not given.
         sample: Whether hard reads sample their places, or take the most likely ones.
         seed: Decides what is sampled.
+        given: (B, T, 2): where those glimpses are that nobody chooses; to draw what was scored (`Outcome.locations`)
+            although they are by chance.
     """
     how = how or model.how
-    images, _, boxes = (field.to(model.classify.weight.device) for field in batch)
-    rollout: Rollout = model(images, how=how, sample=sample, noise=Noise(seed), **told(model, boxes))
+    device = model.classify.weight.device
+    images, _, boxes = (field.to(device) for field in batch)
+    given = None if given is None else given.to(device)
+    rollout: Rollout = model(images, how=how, sample=sample, noise=Noise(seed), given=given, **told(model, boxes))
     return looks_of(model, batch, rollout, name=name, class_names=class_names, how=how)
 
 

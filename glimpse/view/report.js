@@ -163,7 +163,7 @@ function renderModel(panel, model) {
   find("view").ariaLabel = `Image ${data.images[image].index} with ${which} of ${model.name}`;
   drawPatches(find("patches"), model, image, step);
   find("bars").replaceChildren(...probabilityBars(model, image, step));
-  if (model.moved) drawMoved(find("columns"), model.moved[image], step);
+  if (model.sensitivity) drawSensitivity(find("columns"), model.sensitivity[image], step);
 }
 
 function drawGlimpse(canvas, model, image, step) {
@@ -284,15 +284,15 @@ function probabilityBars(model, image, step) {
   });
 }
 
-function drawMoved(parent, moved, step) {
-  const columns = moved.map((share, number) => {
+function drawSensitivity(parent, sensitivity, step) {
+  const columns = sensitivity.map((share, number) => {
     const bar = element("div", { className: "bar" });
     bar.style.height = `${100 * share}%`;
     const room = element("div", { className: "room" }, bar);
     return element("div", { className: number === step ? "column current" : "column" }, room, String(number + 1));
   });
   parent.replaceChildren(...columns);
-  const shares = moved.map((share, number) => `glimpse ${number + 1}: ${Math.round(100 * share)}%`);
+  const shares = sensitivity.map((share, number) => `glimpse ${number + 1}: ${Math.round(100 * share)}%`);
   parent.ariaLabel = `Of the largest: ${shares.join(", ")}`;
 }
 
@@ -351,7 +351,7 @@ function makePanel(model) {
   const panel = clone("model-panel");
   panel.querySelector(".name").textContent = model.name;
   panel.querySelector(".how").textContent = `${model.how} attention`;
-  panel.querySelector(".moved").hidden = !model.moved;
+  panel.querySelector(".sensitivity").hidden = !model.sensitivity;
   for (let scale = 0; scale < model.scales; scale++) {
     const ariaLabel = `Patch of scale ${scale + 1}`;
     const patch = element("canvas", { width: model.side, height: model.side, role: "img", ariaLabel });

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from glimpse.config import ConfigError
 from glimpse.runs import write_atomically
-from glimpse.view.drawing import FOOTPRINT, RIGHT, SCALE_COLOURS, TRAIL, WRONG, answer_of, names_of
+from glimpse.view.drawing import FOOTPRINT, RIGHT, SCALE_COLOURS, TRAIL, WRONG, answer_of, truth_of
 from glimpse.view.looks import Looks
 from glimpse.view.tables import Table
 
@@ -44,7 +44,7 @@ def make_report(
     intro: str,
     looks: Sequence[Looks],
     indices: Sequence[int],
-    moved: Sequence[Tensor | None],
+    sensitivity: Sequence[Tensor | None],
     salient: tuple[str, Tensor] | None,
     tables: Sequence[Table],
     figures: Sequence[tuple[str, Figure]],
@@ -56,7 +56,8 @@ def make_report(
         intro: What the reader should know first; a blank line separates paragraphs.
         looks: Of 1 to 4 models, at the same B images.
         indices: Of the images in their data set.
-        moved: For each model, how much each glimpse moved its final answer (B, T), by `saliency.sequential_jacobian`.
+        sensitivity: For each model, how strongly its final answer depends on each glimpse (B, T), by
+            `saliency.sequential_jacobian`.
         salient: The name of a network that sees the whole image, and what its answers depend on (B, H, W) in [0, 1],
             by `saliency.saliency`.
         tables: Shown with their notes.
@@ -66,7 +67,7 @@ def make_report(
     Returns:
         HTML.
     """
-    _check(looks, indices, moved, salient)
+    _check(looks, indices, sensitivity, salient)
     first = looks[0]
     data = {
         "classNames": first.class_names,
@@ -76,11 +77,11 @@ def make_report(
                 "index": int(index),
                 "source": _data_uri(image),
                 "targets": _classes_of(target),
-                "label": names_of(target, first.class_names),
+                "label": truth_of(target, first.class_names),
             }
             for index, image, target in zip(indices, first.images, first.targets, strict=True)
         ],
-        "models": [_model(*pair) for pair in zip(looks, moved, strict=True)],
+        "models": [_model(*pair) for pair in zip(looks, sensitivity, strict=True)],
         "salient": None if salient is None else _salient(*salient),
         "ramp": _base64(torch.from_numpy(matplotlib.colormaps[RAMP](np.arange(256))[:, :3])),
         "colours": {"scales": SCALE_COLOURS, "trail": TRAIL, "footprint": FOOTPRINT},
@@ -114,7 +115,7 @@ def write_report(path: str | Path, html: str) -> None:
 def _check(
     looks: Sequence[Looks],
     indices: Sequence[int],
-    moved: Sequence[Tensor | None],
+    sensitivity: Sequence[Tensor | None],
     salient: tuple[str, Tensor] | None,
 ) -> None:
     if not 1 <= len(looks) <= MOST_MODELS:
@@ -132,12 +133,12 @@ def _check(
             )
     if len(indices) != batch:
         raise ValueError(f"indices must be those of the {batch} images, got {len(indices)}")
-    if len(moved) != len(looks):
-        raise ValueError(f"moved must have an entry for each of the {len(looks)} models, got {len(moved)}")
-    for one, norms in zip(looks, moved, strict=True):
+    if len(sensitivity) != len(looks):
+        raise ValueError(f"sensitivity must have an entry for each of the {len(looks)} models, got {len(sensitivity)}")
+    for one, norms in zip(looks, sensitivity, strict=True):
         steps = one.points.shape[1]
         if norms is not None and norms.shape != (batch, steps):
-            raise ValueError(f"moved of {one.name} must have shape ({batch}, {steps}), got {tuple(norms.shape)}")
+            raise ValueError(f"sensitivity of {one.name} must have shape ({batch}, {steps}), got {tuple(norms.shape)}")
         numbers = [one.answers, one.points, one.spread, *([] if norms is None else [norms])]
         if not all(number.isfinite().all() for number in numbers):
             raise ValueError(f"the looks of {one.name} must be finite: there are infinite numbers or nan among them")
@@ -149,7 +150,7 @@ def _check(
             raise ValueError(f"salient of {name} must be in [0, 1], got {float(maps.min())} to {float(maps.max())}")
 
 
-def _model(looks: Looks, moved: Tensor | None) -> dict[str, Any]:
+def _model(looks: Looks, sensitivity: Tensor | None) -> dict[str, Any]:
     """All that is shown of one model; `report.js` knows these names."""
     count, steps, scales, side, _, channels = looks.patches.shape
     weights = looks.weights if looks.how == "soft" else None  # a hard read looks at one cell, and shows its squares
@@ -173,7 +174,7 @@ def _model(looks: Looks, moved: Tensor | None) -> dict[str, Any]:
         "answers": _rounded(answers, 3),
         "said": [[answer_of(looks, row, step) for step in range(steps)] for row in range(count)],
         "right": looks.right.int().tolist(),
-        "moved": None if moved is None else _rounded(_to_largest(moved, (1,)), 3),
+        "sensitivity": None if sensitivity is None else _rounded(_to_largest(sensitivity, (1,)), 3),
     }
 
 

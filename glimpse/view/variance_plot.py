@@ -54,7 +54,7 @@ def variance_table(result: Variances) -> Table:
         "Signal-to-noise: squared norm of the mean gradient over the variance of an estimate. Its estimate is "
         "unbiased, so it can be below 0 where the gradient is lost in the noise.",
         "Difference of mean: of the mean gradient from that without a baseline, in standard errors: about 1 if the "
-        "baseline does not bias the gradient; above 2 in fewer than one of twenty such cases.",
+        "baseline does not bias the gradient; by chance above 2 in about one of twenty cases at the most.",
         *result.notes,
     ]
     return Table("Variance of the REINFORCE gradient", header, rows, notes)
@@ -86,7 +86,16 @@ def _draw_totals(axes: Axes, result: Variances) -> None:
     axes.set_xlim(start, end_of_axis)
     for row, estimator in enumerate(result.estimators):
         low, high = estimator.interval
-        axes.barh(row, estimator.variance, color=COLOURS[estimator.baseline], height=0.62)
+        if start:  # no bars on a logarithmic axis: where they begin would be arbitrary
+            axes.plot(
+                estimator.variance,
+                row,
+                color=COLOURS[estimator.baseline],
+                marker=SHAPES[estimator.baseline],
+                markersize=9,
+            )
+        else:
+            axes.barh(row, estimator.variance, color=COLOURS[estimator.baseline], height=0.62)
         end = max(start, estimator.variance)
         if math.isfinite(high):
             axes.plot([low, high], [row, row], color="black", linewidth=1.4, marker="|", markersize=8)

@@ -1,0 +1,145 @@
+"""Commands about numbers: score, compare, variance."""
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import torch
+
+from glimpse.build import Loaded, check_same_images, load_runs
+from glimpse.classification import score
+from glimpse.commands.files import FIGURES, check_folder, check_out, save, save_figure
+from glimpse.comparison import Comparison, modes_of
+from glimpse.comparison import compare as compare_runs
+from glimpse.config import ConfigError
+from glimpse.data import DataSet
+from glimpse.parsing import parse, split
+from glimpse.processes import processes
+from glimpse.runs import Run
+from glimpse.sweep import Job, train_missing
+from glimpse.variance import measure
+from glimpse.view.comparison import comparison_tables, draw_comparison, group_rows, paired_rows, run_rows, to_csv
+from glimpse.view.tables import score_table
+from glimpse.view.variance_plot import draw_variance, variance_table
+
+
+def score_runs(options: Namespace) -> None:
+    """Score each run; all is read before anything is printed as JSON."""
+    results = []
+    with processes(options.device, options.threads) as here:
+        for folder in options.runs:
+            [loaded], splits = load_runs([folder])
+            how = loaded.how and (options.read or loaded.how)
+            modes = modes_of(loaded.model, how)
+            scores = {
+                mode: score(
+                    loaded.model.to(here.device),
+                    getattr(splits, options.split),
+                    how=how,
+                    mode=mode,
+                    rollouts=options.rollouts,
+                    batch_size=options.batch_size or loaded.run.config.score.batch_size,
+                    limit=options.limit,
+                    device=here.device,
+                    seed=options.seed,
+                )
+                for mode in modes
+            }
+            results.append(
+                {
+                    "run": str(folder),
+                    "split": options.split,
+                    "read": how,
+                    "rollouts": options.rollouts if "averaged" in modes else None,
+                    "seed": options.seed,
+                    "scores": scores,
+                }
+            )
+            if not options.json:
+                names = {"averaged": f"mean of {options.rollouts}"}
+                if len(modes) == 1:
+                    names["greedy"] = how or "whole image"
+                what = f"{how} read" if how else "sees the whole image"
+                print(f"{folder}: {what}, {scores['greedy']['images']:,} {options.split} images\n")
+                print(score_table({names.get(mode, mode): values for mode, values in scores.items()}), end="\n\n")
+    if options.json:
+        print(json.dumps(results, indent=2))
+
+
+def compare(options: Namespace) -> None:
+    """Train what is missing, compare, and write the tables and the figure."""
+    _, _, settings = split(options.settings)
+    if not options.configs and (settings or options.seeds):
+        name = settings[0].partition("=")[0] if settings else "--seeds"
+        raise ConfigError(f"{name} is about a training: it needs --configs")
+    jobs = [
+        Job(Path(file).stem, parse([*settings, f"--seed={seed}"], file=file))
+        for file in options.configs
+        for seed in range(options.seeds or 1)
+    ]
+    if not jobs and not options.runs:
+        raise ConfigError("there is nothing to compare: give run folders, or --configs with config files")
+    # All that can be known to be wrong is looked at before hours of training, not after.
+    given = [Run.open(folder) for folder in options.runs]
+    check_same_images({**{str(run.folder): run.config for run in given}, **{job.name: job.config for job in jobs}})
+    check_folder(options.out)
+    trained = train_missing(jobs, given=given)
+    folders = [*options.runs, *(folder for folder in trained if folder not in [run.folder for run in given])]
+    with processes(options.device, options.threads) as here:
+        comparison, _, _ = compare_folders(folders, options, here.device)
+    options.out.mkdir(parents=True, exist_ok=True)
+    tables = comparison_tables(comparison)
+    for table in tables:
+        print(f"\n{table.title}\n\n{table.text()}")
+    for note in [note for table in tables for note in table.notes]:
+        print(f"\n{note}")
+    print()
+    save("\n".join(table.markdown() for table in tables).encode(), options.out / "comparison.md")
+    save(to_csv(group_rows(comparison)).encode(), options.out / "comparison.csv")
+    save(to_csv(run_rows(comparison)).encode(), options.out / "runs.csv")
+    if len(comparison.groups) > 1:
+        save(to_csv(paired_rows(comparison)).encode(), options.out / "paired.csv")
+    save_figure(draw_comparison(comparison), options.out / "comparison.png")
+
+
+def compare_folders(
+    folders: list[str | Path], options: Namespace, device: torch.device
+) -> tuple[Comparison, list[Loaded], DataSet]:
+    """Compare run folders as the options say; returns the runs and the images too."""
+    runs, splits = load_runs(folders)
+    data = getattr(splits, options.split)
+    comparison = compare_runs(
+        runs,
+        data,
+        split=options.split,
+        rollouts=options.rollouts,
+        limit=options.limit,
+        batch_size=options.batch_size or runs[0].run.config.score.batch_size,
+        device=device,
+        seed=options.seed,
+        say=lambda text: print(text, file=sys.stderr),
+    )
+    return comparison, runs, data
+
+
+def variance(options: Namespace) -> None:
+    """Measure the variance of the gradient, print it and draw it."""
+    check_out(options.out, FIGURES)
+    with processes(options.device, options.threads) as here:
+        [loaded], splits = load_runs([options.run])
+        result = measure(
+            loaded.model.to(here.device),
+            getattr(splits, options.split),
+            loaded.run.config.loss,
+            images=options.images,
+            rollouts=options.rollouts,
+            repeats=options.repeats,
+            seed=options.seed,
+            device=here.device,
+        )
+    table = variance_table(result)
+    print(f"{table.title}\n\n{table.text()}\n")
+    for note in table.notes:
+        print(f"{note}\n")
+    save_figure(draw_variance(result), options.out)
