@@ -3,7 +3,8 @@
 REINFORCE (Williams, 1992) with a baseline, as in Recurrent Models of Visual Attention (arXiv:1406.6247), section 3.2.
 Every stop-gradient is an explicit `detach`.
 
-Shapes: B batch, T glimpses, N choices (the last N of the T glimpses were chosen), M rollouts of each image.
+Shapes: B batch, T glimpses, N choices (the last N of the T glimpses were chosen), M rollouts of each image. Of
+captions: B batch, N words, L places, V vocabulary.
 """
 
 from collections.abc import Callable
@@ -131,6 +132,46 @@ def reinforce(log_probs: Tensor, advantages: Tensor) -> Tensor:
 def baseline_error(baselines: Tensor, returns: Tensor) -> Tensor:
     """Mean squared error of a learned baseline (B, N); its gradient ends at the baseline's own weights."""
     return F.mse_loss(baselines, returns.detach())
+
+
+def caption_cross_entropy(logits: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
+    """Mean cross-entropy of the words of captions, each word counted once, padding not at all.
+
+    Args:
+        logits: (B, N, V), the predictions.
+        words: (B, N), what should have been predicted: the caption without START, with END, padded.
+        lengths: (B,), the number of words of each, END counted, at least 1.
+    """
+    _check_captions(logits, lengths)
+    if words.shape != logits.shape[:2]:
+        raise ValueError(f"words must have shape {tuple(logits.shape[:2])}, got {tuple(words.shape)}")
+    said = _said(logits, lengths)
+    each = -logits.log_softmax(-1).gather(-1, words.unsqueeze(-1)).squeeze(-1)
+    return each.where(said, 0).sum() / said.sum()
+
+
+def doubly_stochastic(weights: Tensor, lengths: Tensor) -> Tensor:
+    """How unevenly the places were looked at: sum over places of (1 - attention summed over the words) squared.
+
+    Show, Attend and Tell (arXiv:1502.03044), 4.2.1; the mean over the batch.
+
+    Args:
+        weights: (B, N, L), the attention.
+        lengths: (B,), the number of words of each caption, END counted; steps after the last are left out.
+    """
+    _check_captions(weights, lengths)
+    attended = weights.where(_said(weights, lengths).unsqueeze(-1), 0).sum(1)
+    return (1 - attended).square().sum(1).mean()
+
+
+def _said(steps: Tensor, lengths: Tensor) -> Tensor:
+    """Which of the steps (B, N, ...) are of words and not of padding: (B, N)."""
+    return torch.arange(steps.shape[1], device=steps.device) < lengths.unsqueeze(1)
+
+
+def _check_captions(steps: Tensor, lengths: Tensor) -> None:
+    if lengths.shape != steps.shape[:1]:
+        raise ValueError(f"lengths must have shape ({len(steps)},), got {tuple(lengths.shape)}")
 
 
 def _check(name: str, value: str, valid: Any) -> None:

@@ -251,3 +251,50 @@ def test_a_state_baseline_can_reduce_the_variance():
         return total
 
     assert mean_square(values) < 0.8 * mean_square(None)
+
+
+# Captions
+
+# Probabilities of 3 words at 3 steps of 2 captions; the second caption has 2 words.
+SAID = torch.tensor(
+    [
+        [[0.5, 0.25, 0.25], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]],
+        [[0.2, 0.3, 0.5], [0.6, 0.2, 0.2], [0.98, 0.01, 0.01]],
+    ]
+).log()
+SAID_WORDS, SAID_LENGTHS = torch.tensor([[0, 1, 2], [2, 1, 0]]), torch.tensor([3, 2])
+
+
+def test_caption_cross_entropy():
+    expected = -math.log(0.5 * 0.8 * 0.6 * 0.5 * 0.2) / 5
+    assert_close(losses.caption_cross_entropy(SAID, SAID_WORDS, SAID_LENGTHS), expected)
+    assert_close(losses.caption_cross_entropy(SAID + 7, SAID_WORDS, SAID_LENGTHS), expected)
+    assert_close(losses.caption_cross_entropy(SAID[:1], SAID_WORDS[:1], SAID_LENGTHS[:1]), -math.log(0.24) / 3)
+
+
+def test_caption_cross_entropy_of_padding():
+    logits, words = SAID.clone().requires_grad_(), SAID_WORDS.clone()
+    words[1, 2] = 1
+    loss = losses.caption_cross_entropy(logits, words, SAID_LENGTHS)
+    assert_close(loss.detach(), losses.caption_cross_entropy(SAID, SAID_WORDS, SAID_LENGTHS))
+    gradient = torch.autograd.grad(loss, logits)[0]
+    assert not gradient[1, 2].any() and gradient[1, :2].any() and gradient[0, 2].any()
+
+
+def test_doubly_stochastic():
+    weights = torch.tensor([[[0.5, 0.5], [1.0, 0.0], [0.25, 0.75]], [[0.25, 0.75], [0.5, 0.5], [0.0, 1.0]]])
+    # Sums over the words: (1.75, 1.25) and, of two words, (0.75, 1.25).
+    assert_close(losses.doubly_stochastic(weights, torch.tensor([3, 2])), (0.5625 + 0.0625 + 0.0625 + 0.0625) / 2)
+    assert_close(losses.doubly_stochastic(weights, torch.tensor([3, 3])), (0.5625 + 0.0625 + 0.0625 + 1.5625) / 2)
+    assert_close(losses.doubly_stochastic(weights[1:], torch.tensor([2])), 0.125)
+    everywhere = torch.full((1, 4, 4), 0.25)
+    assert_close(losses.doubly_stochastic(everywhere, torch.tensor([4])), 0.0)
+
+
+def test_wrong_captions():
+    with pytest.raises(ValueError, match=r"lengths must have shape \(2,\), got \(3,\)"):
+        losses.caption_cross_entropy(SAID, SAID_WORDS, torch.ones(3))
+    with pytest.raises(ValueError, match=r"lengths must have shape \(2,\), got \(2, 1\)"):
+        losses.doubly_stochastic(SAID, torch.ones(2, 1))
+    with pytest.raises(ValueError, match=r"words must have shape \(2, 3\), got \(2, 4\)"):
+        losses.caption_cross_entropy(SAID, torch.zeros(2, 4, dtype=torch.int64), SAID_LENGTHS)

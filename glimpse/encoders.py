@@ -1,0 +1,258 @@
+"""Image encoders: images in, annotation vectors on a grid of places out.
+
+Show, Attend and Tell (arXiv:1502.03044), section 3.1.1: the annotations are the vectors of a convolutional feature map,
+one for each place. An encoder maps images (B, C, H, W), uint8 or floating point in [0, 1], to (B, L, A), row by row; it
+has `out_dim`, which is A, and `grid(height, width)`, the rows and columns that make up L.
+
+* `SmallEncoder`: a few convolutions, for digits.
+* `BackboneEncoder`: the last feature map of a classification network of torchvision or timm; vgg19 is the paper's.
+
+Shapes: B batch, C channels, H height, W width, L places, A annotation size.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+import safetensors.torch
+import torch
+import torchvision.models
+from torch import Tensor, nn
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# Children of a network from which on there is no map of features any more.
+_ENDS = ("avgpool", "flatten", "dropout", "classifier", "fc", "head", "heads")
+
+
+class Encoder(nn.Module):
+    """What all encoders share: pixels are normalised, and a map of features becomes a list of annotations."""
+
+    out_dim: int
+    pixel_mean: Tensor
+    pixel_std: Tensor
+
+    def __init__(self, pixel_mean: Sequence[float], pixel_std: Sequence[float]):
+        super().__init__()
+        if len(pixel_mean) != len(pixel_std):
+            raise ValueError(
+                f"pixel_mean and pixel_std must be of the same length, got {len(pixel_mean)} and {len(pixel_std)}"
+            )
+        if not all(std > 0 for std in pixel_std):
+            raise ValueError(f"pixel_std must be positive, got {tuple(pixel_std)}")
+        self.register_buffer("pixel_mean", torch.tensor(pixel_mean, dtype=torch.float32).view(-1, 1, 1))
+        self.register_buffer("pixel_std", torch.tensor(pixel_std, dtype=torch.float32).view(-1, 1, 1))
+
+    def features(self, pixels: Tensor) -> Tensor:
+        """The map of features (B, A, rows, columns) of normalised pixels (B, C, H, W)."""
+        raise NotImplementedError
+
+    def grid(self, height: int, width: int) -> tuple[int, int]:
+        """The rows and columns of places in an image of this size."""
+        raise NotImplementedError
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Annotate images (B, C, H, W) as (B, L, A); one channel will do for several: a grey image is all of them."""
+        channels = len(self.pixel_mean)
+        if images.dim() != 4 or images.shape[1] not in (1, channels):
+            raise ValueError(f"images must have shape (B, {channels}, H, W), got {tuple(images.shape)}")
+        pixels = images if images.is_floating_point() else images.to(self.pixel_mean) / 255
+        return self.features((pixels - self.pixel_mean) / self.pixel_std).flatten(2).transpose(1, 2)
+
+
+class SmallEncoder(Encoder):
+    """Four 3 x 3 convolutions with ReLU, pooled by their maximum after the first three.
+
+    Pooling, not striding, keeps a place at the centre of what it sees: place (i, j) is the square of `stride` pixels
+    that begins at row i * stride, column j * stride, and sees 50 x 50 pixels around it (38 with a stride of 8), which
+    is more than a digit of 28. There is no normalisation over the batch, so that an image alone is encoded as in a
+    batch, in training too. An 84 x 84 image of one channel takes 6 million multiplications (9 with a stride of 8).
+    """
+
+    def __init__(
+        self,
+        *,
+        in_channels: int = 1,
+        out_dim: int = 128,
+        stride: int = 12,
+        pixel_mean: float = 0.0,
+        pixel_std: float = 1.0,
+    ):
+        """Create the encoder.
+
+        Args:
+            in_channels: Channels of an image.
+            out_dim: Size A of an annotation.
+            stride: Pixels from place to place, 8 or 12: a grid of 11 x 11 or 7 x 7 places in an image of 84 x 84.
+            pixel_mean: Subtracted from the image.
+            pixel_std: Divides the image.
+        """
+        if stride not in (8, 12):
+            raise ValueError(f"stride must be 8 or 12, got {stride}")
+        super().__init__([pixel_mean] * in_channels, [pixel_std] * in_channels)
+        self.out_dim = out_dim
+        self.pools = (2, 2, stride // 4)
+        layers: list[nn.Module] = []
+        for before, after, pool in zip((in_channels, 8, 16), (8, 16, 32), self.pools, strict=True):
+            layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), nn.MaxPool2d(pool, ceil_mode=True)]
+        self.layers = nn.Sequential(*layers, nn.Conv2d(32, out_dim, 3, padding=1), nn.ReLU())
+        for layer in self.layers:
+            if isinstance(layer, nn.Conv2d):  # torch's own start lets the signal fade from layer to layer
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                nn.init.zeros_(layer.bias)
+
+    def features(self, pixels: Tensor) -> Tensor:
+        """See `Encoder.features`."""
+        return self.layers(pixels)
+
+    def grid(self, height: int, width: int) -> tuple[int, int]:
+        """The rows and columns of places in an image of this size; the last may reach over the edge."""
+        for pool in self.pools:
+            height, width = -(-height // pool), -(-width // pool)
+        return height, width
+
+
+class BackboneEncoder(Encoder):
+    """The last map of features of a classification network, before it is pooled over the image.
+
+    A pooling layer at the end of the map itself goes too: vgg19 gives its last convolution, 14 x 14 x 512 for an image
+    of 224 x 224 as in the paper. Nothing is resized: give images of the size the network was trained with.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        weights: str | Path | None = None,
+        frozen: bool = True,
+        pixel_mean: Sequence[float] = IMAGENET_MEAN,
+        pixel_std: Sequence[float] = IMAGENET_STD,
+    ):
+        """Create the encoder.
+
+        Args:
+            name: A classification network of torchvision, such as vgg19 or resnet50; or one of timm, as "timm:NAME".
+            weights: None for random ones; "default" for those the library downloads; or a file of the network's
+                state_dict, with or without its classifier, as .safetensors or as saved by torch.
+            frozen: Whether it stays as it is: no gradients, and batch normalisation as in evaluation, always.
+            pixel_mean: Subtracted from each channel.
+            pixel_std: Divides each channel.
+        """
+        super().__init__(pixel_mean, pixel_std)
+        make = _timm_trunk if name.startswith("timm:") else _torchvision_trunk
+        try:
+            self.trunk = make(name.removeprefix("timm:"), weights)
+        except (OSError, RuntimeError) as error:
+            hint = "; a file will do too" if weights == "default" else ""
+            raise ValueError(f"cannot make {name} with weights {weights!r}: {error}{hint}") from error
+        self.frozen = frozen
+        self.trunk.requires_grad_(not frozen)
+        self.train()
+        size = (64, 96)  # not square, so that a map whose axes are in another order shows itself
+        try:
+            shape = self._shape(*size)
+        except (AssertionError, RuntimeError) as error:
+            raise ValueError(f"{name} cannot be cut before its pooling: {error}") from error
+        if len(shape) != 4 or shape[2] > size[0] or shape[3] > size[1]:
+            raise ValueError(
+                f"{name} must make a map of features (B, A, rows, columns), got {tuple(shape)} of an image of 64 x 96"
+            )
+        self.out_dim = shape[1]
+
+    def features(self, pixels: Tensor) -> Tensor:
+        """See `Encoder.features`."""
+        return self.trunk(pixels)
+
+    def grid(self, height: int, width: int) -> tuple[int, int]:
+        """See `Encoder.grid`."""
+        _, _, rows, columns = self._shape(height, width)
+        return rows, columns
+
+    def train(self, mode: bool = True) -> "BackboneEncoder":
+        """Set training or evaluation mode; what is frozen stays in evaluation."""
+        super().train(mode)
+        if self.frozen:
+            self.trunk.eval()
+        return self
+
+    def unfreeze(self) -> None:
+        """Let the network learn from now on."""
+        self.frozen = False
+        self.trunk.requires_grad_(True)
+        self.train(self.training)
+
+    def _shape(self, height: int, width: int) -> torch.Size:
+        """The shape of the map of one image, by a run without numbers, which costs nothing."""
+        named = [*self.trunk.named_parameters(), *self.trunk.named_buffers()]
+        tensors = {key: value.detach().to("meta") for key, value in named}
+        pixels = torch.empty(1, len(self.pixel_mean), height, width, device="meta")
+        self.trunk.eval()
+        shape = torch.func.functional_call(self.trunk, tensors, (pixels,)).shape
+        self.train(self.training)
+        return shape
+
+
+class _TimmTrunk(nn.Module):
+    """A network of timm up to its last map of features."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        return self.network.forward_features(pixels)
+
+
+def _torchvision_trunk(name: str, weights: str | Path | None) -> nn.Module:
+    """What makes the last map of features of a network of torchvision."""
+    names = torchvision.models.list_models(module=torchvision.models)
+    if name not in names:
+        raise ValueError(f"name must be 'timm:NAME' or one of {', '.join(names)}, got {name!r}")
+    network = torchvision.models.get_model(name, weights="DEFAULT" if weights == "default" else None)
+    children = dict(network.named_children())
+    left_out = next((i for i, child in enumerate(children) if child in _ENDS), len(children))
+    kept = dict(list(children.items())[:left_out])
+    if isinstance(kept.get("features"), nn.Sequential) and isinstance(kept["features"][-1], nn.MaxPool2d):
+        kept["features"] = kept["features"][:-1]
+    trunk = nn.Sequential(OrderedDict(kept))  # its weights have the names they had
+    _load(trunk, weights, name, [child for child in children if child not in kept])
+    return trunk
+
+
+def _timm_trunk(name: str, weights: str | Path | None) -> nn.Module:
+    """What makes the last map of features of a network of timm."""
+    try:
+        timm = import_module("timm")
+    except ImportError as error:
+        raise ValueError(f"timm:{name} needs the package timm: pip install timm") from error
+    network = timm.create_model(name, pretrained=weights == "default", num_classes=0)
+    classifier = network.default_cfg["classifier"]
+    _load(network, weights, f"timm:{name}", [classifier] if isinstance(classifier, str) else classifier)
+    return _TimmTrunk(network)
+
+
+def _load(network: nn.Module, weights: str | Path | None, name: str, optional: Sequence[str]) -> None:
+    """Load weights from a file, if it is one that is asked for; those of the optional parts are of no use."""
+    if weights is None or weights == "default":
+        return
+    try:
+        if Path(weights).suffix == ".safetensors":
+            state = safetensors.torch.load_file(weights)
+        else:
+            state = torch.load(weights, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever comes of reading a file that is not what it should be
+        raise ValueError(f"cannot read the weights of {name} from {weights}: {error}") from error
+    if not isinstance(state, dict):
+        raise ValueError(f"{weights} must hold a state_dict, got {type(state).__name__}")
+    try:
+        missing, unexpected = network.load_state_dict(state, strict=False)
+    except RuntimeError as error:  # sizes that differ
+        raise ValueError(f"{weights} holds the weights of another network than {name}: {error}") from error
+    unexpected = [key for key in unexpected if not key.startswith(tuple(f"{part}." for part in optional))]
+    problems = [f"it lacks {_some(missing)}"] * bool(missing) + [f"it has also {_some(unexpected)}"] * bool(unexpected)
+    if problems:
+        raise ValueError(f"{weights} holds the weights of another network than {name}: {'; '.join(problems)}")
+
+
+def _some(keys: list[str], most: int = 5) -> str:
+    return ", ".join(keys[:most]) + (f" and {len(keys) - most} more" if len(keys) > most else "")

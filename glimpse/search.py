@@ -1,0 +1,229 @@
+"""Search for a sentence to say: greedy, sampled, and beam search, all by `Decoder.start` and `Decoder.step`.
+
+PAD and START are never said. Log-probabilities are the decoder's own, over its whole vocabulary, so that they are those
+of teacher forcing. Hard reads take the most likely place, except in `sample`. Nothing here has a gradient; put the
+decoder into evaluation mode, or it drops.
+
+Beam search is done as by the authors of Show, Attend and Tell (arXiv:1502.03044): a hypothesis that ends is kept and
+leaves the beam, which is one narrower from then on, so that a width of 1 is greedy search. The length penalty is that
+of arXiv:1609.08144, section 7.
+
+Shapes: B batch, L places, W beam width, V vocabulary.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from glimpse.attention import Annotations, Read
+from glimpse.captioner import Decoder, State
+from glimpse.places import Categorical, Noise
+from glimpse.text import END, PAD, START
+
+
+class Caption(NamedTuple):
+    """A sentence, and where the decoder looked for each word of it."""
+
+    words: tuple[int, ...]  # n of them, without START and END
+    log_prob: float  # of the words and END; of the words alone where END did not come in time
+    weights: Tensor  # (n, L): the attention for each word; that for END is left out
+    places: Tensor  # (n,): the place read for each word; soft: the most likely one
+
+
+class Choice(NamedTuple):
+    """What one step of a beam search chose; hypothesis w of image b goes on from one of the step before."""
+
+    parents: Tensor  # (B, W): which
+    words: Tensor  # (B, W): the word added to it
+    weights: Tensor  # (B, W, L): where the step before looked to find its next word
+    places: Tensor  # (B, W)
+
+
+class Found(NamedTuple):
+    """A hypothesis of one image: its last word is the one chosen at a step in a row of the beam."""
+
+    score: float
+    log_prob: float
+    step: int
+    row: int
+
+
+def greedy(decoder: Decoder, annotations: Annotations, *, max_length: int, how: Read | None = None) -> list[Caption]:
+    """Say the most likely word at each step.
+
+    Args:
+        decoder: What speaks.
+        annotations: Of B examples.
+        max_length: The most words said, END counted.
+        how: Read hard or soft; the decoder's own way if not given.
+    """
+    return _say(decoder, annotations, max_length, how, None)
+
+
+def sample(
+    decoder: Decoder, annotations: Annotations, *, max_length: int, how: Read | None = None, noise: Noise
+) -> list[Caption]:
+    """Sample each word, and before it the place of a hard read.
+
+    Args:
+        decoder: What speaks.
+        annotations: Of B examples.
+        max_length: The most words said, END counted.
+        how: Read hard or soft; the decoder's own way if not given.
+        noise: The chance to sample with.
+    """
+    return _say(decoder, annotations, max_length, how, noise)
+
+
+@torch.no_grad()
+def beam(
+    decoder: Decoder,
+    annotations: Annotations,
+    *,
+    width: int,
+    max_length: int,
+    length_penalty: float = 0.0,
+    how: Read | None = None,
+) -> list[Caption]:
+    """Look for the sentence with the best score, the log-probability over ((5 + n) / 6) ** length_penalty.
+
+    Of equal scores the sentence found first wins, and at a step the better parent, then the first word. If nothing has
+    ended after `max_length` words, the most likely beginning is returned as it stands.
+
+    Args:
+        decoder: What speaks.
+        annotations: Of B examples.
+        width: Number W of hypotheses kept, ended ones counted.
+        max_length: The most words said, END counted.
+        length_penalty: How much longer sentences are favoured; 0 for not at all. n counts END.
+        how: Read hard or soft; the decoder's own way if not given.
+    """
+    _check_length(max_length)
+    if width < 1:
+        raise ValueError(f"width must be at least 1, got {width}")
+    if not length_penalty >= 0:
+        raise ValueError(f"length_penalty must be at least 0, got {length_penalty}")
+
+    def scored(log_prob: float, length: int) -> float:
+        return log_prob / ((5 + length) / 6) ** length_penalty
+
+    batch = len(annotations.values)
+    memory = _repeat(annotations, width)
+    state = decoder.start(memory)
+    word = torch.full((batch * width,), START, device=memory.values.device)
+    first = torch.arange(batch, device=word.device).unsqueeze(1) * width  # the first row of each image
+    rank = torch.arange(width, device=word.device)
+    room = torch.full((batch, 1), width, device=word.device)  # how many hypotheses of each image may be open
+    # Open hypotheses, best first; those of minus infinity do not exist: in the beginning all but one.
+    log_probs = memory.values.new_full((batch, width), -math.inf)
+    log_probs[:, 0] = 0
+    choices: list[Choice] = []
+    best: list[Found | None] = [None] * batch
+    for length in range(1, max_length + 1):
+        step = decoder.step(word, state, memory, how=how, sample=False)
+        totals = log_probs.unsqueeze(2) + _sayable(step.logits).view(batch, width, -1)
+        log_probs, index = _first_best(totals.flatten(1), width)
+        log_probs = log_probs.masked_fill(rank >= room, -math.inf)
+        parents, words = index // totals.shape[2], index % totals.shape[2]  # (B, W) each
+        rows = (first + parents).flatten()
+        weights, places = step.reading.attention.weights[rows], step.reading.place[rows]
+        choices.append(Choice(parents, words, weights.view(batch, width, -1), places.view(batch, width)))
+        ended = (words == END) & (log_probs > -math.inf)
+        for image, row in ended.nonzero().tolist():
+            log_prob = log_probs[image, row].item()
+            score = scored(log_prob, length)
+            if best[image] is None or score > best[image].score:
+                best[image] = Found(score, log_prob, length - 1, row)
+        room = room - ended.sum(1, keepdim=True)
+        log_probs = log_probs.masked_fill(ended, -math.inf)
+        # An open hypothesis of log-probability p <= 0 ends, if ever, with some q <= p after n <= max_length words, and
+        # the divisor grows with n as the penalty is not negative. So its score, q over the divisor of n, is at most q
+        # over that of max_length, as q <= 0, and at most p over that of max_length. If a sentence found scores no less
+        # than that for all that are open, nothing better will come.
+        hopes = [scored(log_prob, max_length) for log_prob in log_probs.amax(1).tolist()]
+        if all(hope == -math.inf or (found and found.score >= hope) for hope, found in zip(hopes, best, strict=True)):
+            break
+        state = State(*(part[rows] for part in step.state))
+        word = words.flatten()
+    for image, found in enumerate(best):
+        if found is None:
+            log_prob, row = log_probs[image].max(0)
+            best[image] = Found(log_prob.item(), log_prob.item(), length - 1, row.item())
+    return [_trace(choices, image, found) for image, found in enumerate(best)]
+
+
+@torch.no_grad()
+def _say(
+    decoder: Decoder, annotations: Annotations, max_length: int, how: Read | None, noise: Noise | None
+) -> list[Caption]:
+    """Say one word at a time, the most likely one, or with noise a sampled one."""
+    _check_length(max_length)
+    state = decoder.start(annotations)
+    word = torch.full((len(annotations.values),), START, device=annotations.values.device)
+    speaking = torch.ones_like(word, dtype=torch.bool)
+    total = annotations.values.new_zeros(len(word))
+    words, weights, places = [], [], []
+    for _ in range(max_length):
+        step = decoder.step(word, state, annotations, how=how, sample=noise is not None, noise=noise)
+        state = step.state
+        log_probs = _sayable(step.logits)
+        word = Categorical(log_probs).mode() if noise is None else Categorical(log_probs).sample(noise)
+        total = total + log_probs.gather(1, word.unsqueeze(1)).squeeze(1).where(speaking, 0)
+        words.append(word.where(speaking, END))
+        weights.append(step.reading.attention.weights)
+        places.append(step.reading.place)
+        speaking = speaking & (word != END)
+        if not speaking.any():
+            break
+    said = [row[: row.index(END)] if END in row else row for row in torch.stack(words, 1).tolist()]
+    weights, places = torch.stack(weights, 1), torch.stack(places, 1)
+    return [
+        Caption(tuple(row), total[i].item(), weights[i, : len(row)], places[i, : len(row)])
+        for i, row in enumerate(said)
+    ]
+
+
+def _sayable(logits: Tensor) -> Tensor:
+    """The log-probabilities (B, V) of the words, minus infinity for those that are never said."""
+    log_probs = logits.log_softmax(-1)
+    log_probs[:, [PAD, START]] = -math.inf
+    return log_probs
+
+
+def _repeat(annotations: Annotations, times: int) -> Annotations:
+    """The annotations of each example so many times, next to each other."""
+    return Annotations(*(None if part is None else part.repeat_interleave(times, 0) for part in annotations))
+
+
+def _first_best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The largest of each row (B, S), in order, and their indices: (B, count) each; topk may pick any of equals."""
+    values = values.clone()
+    best = []
+    for _ in range(count):
+        best.append(values.max(1, keepdim=True))
+        values.scatter_(1, best[-1].indices, -math.inf)
+    return torch.cat([each.values for each in best], 1), torch.cat([each.indices for each in best], 1)
+
+
+def _trace(choices: list[Choice], image: int, found: Found) -> Caption:
+    """Follow a hypothesis back to its beginning."""
+    row, path = found.row, []
+    for step in range(found.step, -1, -1):
+        path.append((step, row))
+        row = choices[step].parents[image, row].item()
+    path = [(choices[step], row) for step, row in reversed(path)]
+    words = [choice.words[image, row].item() for choice, row in path]
+    if words[-1] == END:
+        words, path = words[:-1], path[:-1]
+    weights = choices[0].weights.new_zeros(len(path), choices[0].weights.shape[2])
+    places = choices[0].places.new_zeros(len(path))
+    for i, (choice, row) in enumerate(path):
+        weights[i], places[i] = choice.weights[image, row], choice.places[image, row]
+    return Caption(tuple(words), found.log_prob, weights, places)
+
+
+def _check_length(max_length: int) -> None:
+    if max_length < 1:
+        raise ValueError(f"max_length must be at least 1, got {max_length}")

@@ -1,0 +1,322 @@
+"""The decoder against its formulas, written out; teacher forcing against stepping; and which gradient goes where."""
+
+import math
+
+import pytest
+import torch
+from helpers import assert_close, draw, reached, under
+from torch import nn
+
+from glimpse.attention import SCORERS, Attention
+from glimpse.captioner import Captioner, Decoder, State
+from glimpse.places import Noise
+
+BATCH, PLACES, SIZE, STATE, EMBED, WORDS = 3, 5, 4, 6, 7, 8
+
+
+def make_decoder(*, how="soft", scorer="additive", seed=0, **options):
+    torch.manual_seed(seed)
+    attention = Attention(state_dim=STATE, annotation_dim=SIZE, how=how, scorer=scorer, dim=3)
+    sizes = {"vocabulary_size": WORDS, "embed_dim": EMBED, "state_dim": STATE, "annotation_dim": SIZE}
+    return Decoder(attention=attention, **sizes, **options).double()
+
+
+def some_values(seed=0):
+    return draw(BATCH, PLACES, SIZE, seed=seed, dtype=torch.float64) * 4 - 2
+
+
+def some_mask():
+    mask = torch.ones(BATCH, PLACES, dtype=torch.bool)
+    mask[0, 3:] = False
+    mask[2, 1] = False
+    return mask
+
+
+def some_words(length=5, seed=3):
+    words = torch.randint(0, WORDS, (BATCH, length), generator=torch.Generator().manual_seed(seed))
+    words[:, 0] = 1
+    return words
+
+
+class Halves(nn.Module):
+    """An encoder for tests: each column of a picture with SIZE rows is an annotation."""
+
+    out_dim = SIZE
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(0.5, dtype=torch.float64))
+
+    def forward(self, images):
+        return images[:, 0].transpose(1, 2) * self.scale
+
+    def grid(self, height, width):
+        return 1, width
+
+
+def make_captioner(**options):
+    return Captioner(encoder=Halves(), decoder=make_decoder(**options))
+
+
+def some_images():
+    return draw(BATCH, 1, SIZE, PLACES, dtype=torch.float64) * 4
+
+
+def linear(layer, x):
+    """A linear layer, in numbers of Python."""
+    bias = [0.0] * len(layer.weight) if layer.bias is None else layer.bias.tolist()
+    return [
+        sum(w * v for w, v in zip(row, x, strict=True)) + b for row, b in zip(layer.weight.tolist(), bias, strict=True)
+    ]
+
+
+def sigmoid(x):
+    return 1 / (1 + math.exp(-x))
+
+
+def step_by_hand(decoder, word, hidden, cell, weights, values):
+    """One step of one example by the formulas of the paper, from given attention weights: logits, h and c."""
+    context = [sum(w * a[k] for w, a in zip(weights, values, strict=True)) for k in range(SIZE)]
+    if decoder.gate is not None:
+        (gate,) = linear(decoder.gate, hidden)
+        context = [sigmoid(gate) * z for z in context]
+    embedded = decoder.embed.weight[word].tolist()
+    inputs = embedded + context
+    lstm = decoder.cell
+    gates = []
+    for row in range(4 * STATE):
+        total = sum(w * v for w, v in zip(lstm.weight_ih[row].tolist(), inputs, strict=True))
+        total += sum(w * v for w, v in zip(lstm.weight_hh[row].tolist(), hidden, strict=True))
+        gates.append(total + lstm.bias_ih[row].item() + lstm.bias_hh[row].item())
+    enter, forget, new, out = (gates[i * STATE : (i + 1) * STATE] for i in range(4))
+    cell = [sigmoid(f) * c + sigmoid(i) * math.tanh(g) for f, c, i, g in zip(forget, cell, enter, new, strict=True)]
+    hidden = [sigmoid(o) * math.tanh(c) for o, c in zip(out, cell, strict=True)]
+    joined = zip(embedded, linear(decoder.from_hidden, hidden), linear(decoder.from_context, context), strict=True)
+    logits = linear(decoder.to_words, [sum(parts) for parts in joined])
+    return [torch.tensor(result, dtype=torch.float64) for result in (logits, hidden, cell)]
+
+
+@pytest.mark.parametrize("gate", [True, False])
+@pytest.mark.parametrize("how", ["soft", "hard"])
+def test_one_step_by_hand(how, gate):
+    decoder, values = make_decoder(how=how, gate=gate), some_values()
+    memory = decoder.attention.annotate(values, some_mask())
+    state = State(draw(BATCH, STATE, seed=1).double() - 0.5, draw(BATCH, STATE, seed=2).double() - 0.5)
+    word = torch.tensor([3, 0, 7])
+    step = decoder.step(word, state, memory, noise=Noise(0))
+    scorer = decoder.attention.scorer
+    scores = scorer.score(torch.tanh(scorer.query(state.hidden).unsqueeze(1) + scorer.key(values))).squeeze(-1)
+    weights = scores.masked_fill(~some_mask(), -torch.inf).softmax(-1)
+    assert_close(step.reading.attention.weights, weights, 1e-12)
+    if how == "hard":
+        assert_close(step.reading.log_prob, weights.gather(1, step.reading.place.unsqueeze(1)).squeeze(1).log(), 1e-12)
+        weights = nn.functional.one_hot(step.reading.place, PLACES).double()
+    for i in range(BATCH):
+        logits, hidden, cell = step_by_hand(
+            decoder, word[i].item(), *(part[i].tolist() for part in state), weights[i].tolist(), values[i].tolist()
+        )
+        assert_close(step.logits[i], logits, 1e-12)
+        assert_close(step.state.hidden[i], hidden, 1e-12)
+        assert_close(step.state.cell[i], cell, 1e-12)
+
+
+def test_a_gate_is_one_number_for_each_example():
+    assert make_decoder().gate.out_features == 1
+    assert make_decoder(gate=False).gate is None
+
+
+def test_the_start_is_a_layer_of_the_mean_of_what_there_is():
+    decoder, values, mask = make_decoder(), some_values(), some_mask()
+    state = decoder.start(decoder.attention.annotate(values, mask))
+    means = [values[0, :3].mean(0), values[1].mean(0), (values[2].sum(0) - values[2, 1]) / 4]
+    for i, mean in enumerate(means):
+        assert_close(state.hidden[i], torch.tensor(linear(decoder.initial_hidden[0], mean.tolist())).tanh(), 1e-7)
+        assert_close(state.cell[i], torch.tensor(linear(decoder.initial_cell[0], mean.tolist())).tanh(), 1e-7)
+    everything = decoder.start(decoder.attention.annotate(values, torch.ones_like(mask)))
+    assert_close(decoder.start(decoder.attention.annotate(values)).hidden, everything.hidden, 1e-12)
+
+
+@pytest.mark.parametrize("how", ["soft", "hard"])
+def test_teacher_forcing_is_stepping(how):
+    decoder, words = make_decoder(how=how), some_words()
+    memory = decoder.attention.annotate(some_values(), some_mask())
+    telling = decoder(memory, words, noise=Noise(5))
+    state, noise = decoder.start(memory), Noise(5)
+    for t in range(4):
+        step = decoder.step(words[:, t], state, memory, noise=noise)
+        state = step.state
+        assert torch.equal(telling.logits[:, t], step.logits)
+        assert torch.equal(telling.weights[:, t], step.reading.attention.weights)
+        assert torch.equal(telling.places[:, t], step.reading.place)
+        assert torch.equal(telling.entropies[:, t], step.reading.attention.entropy())
+        if how == "hard":
+            assert torch.equal(telling.log_probs[:, t], step.reading.log_prob)
+    assert telling.logits.shape == (BATCH, 4, WORDS) and telling.weights.shape == (BATCH, 4, PLACES)
+    assert telling.places.dtype == torch.int64
+    assert (telling.log_probs is None) == (how == "soft")
+
+
+def test_the_last_word_is_predicted_not_read():
+    decoder, words = make_decoder(), some_words()
+    memory = decoder.attention.annotate(some_values())
+    others = words.clone()
+    others[:, -1] = (words[:, -1] + 1) % WORDS
+    assert torch.equal(decoder(memory, words).logits, decoder(memory, others).logits)
+    others[:, 2] = (words[:, 2] + 1) % WORDS
+    changed = (decoder(memory, words).logits != decoder(memory, others).logits).any(-1)
+    assert changed.tolist() == [[False, False, True, True]] * BATCH
+
+
+def test_places():
+    decoder, words = make_decoder(how="hard"), some_words()
+    memory = decoder.attention.annotate(some_values() * 5)
+    greedy, soft = decoder(memory, words, sample=False), decoder(memory, words, how="soft")
+    assert torch.equal(greedy.places, greedy.weights.argmax(-1))
+    assert torch.equal(soft.places, soft.weights.argmax(-1))
+    chosen = greedy.weights.gather(2, greedy.places.unsqueeze(2)).squeeze(2)
+    assert_close(greedy.log_probs, chosen.log(), 1e-12)
+    sampled = {tuple(decoder(memory, words, noise=Noise(seed)).places.flatten().tolist()) for seed in range(4)}
+    assert len(sampled) == 4
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_soft_context_is_the_expectation_of_hard_ones(scorer):
+    decoder = make_decoder(scorer=scorer)
+    memory = decoder.attention.annotate(some_values(), some_mask())
+    word, state = torch.tensor([1, 2, 3]), decoder.start(memory)
+    soft = decoder.step(word, state, memory, how="soft").reading
+    seen, total = torch.zeros(BATCH, PLACES), torch.zeros(BATCH, SIZE, dtype=torch.float64)
+    for seed in range(200):
+        hard = decoder.step(word, state, memory, how="hard", noise=Noise(seed)).reading
+        for i in range(BATCH):
+            if not seen[i, hard.place[i]]:
+                seen[i, hard.place[i]] = 1
+                total[i] += hard.log_prob[i].exp() * hard.context[i]
+    assert torch.equal(seen.bool(), some_mask())
+    assert_close(total, soft.context, 1e-12)
+
+
+def cross_entropy(telling, words):
+    return nn.functional.cross_entropy(telling.logits.flatten(0, 1), words[:, 1:].flatten())
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+@pytest.mark.parametrize("gate", [True, False])
+def test_gradients_of_a_soft_captioner(scorer, gate):
+    model, words = make_captioner(scorer=scorer, gate=gate), some_words()
+    everything = {name for name, _ in model.named_parameters()}
+    assert reached(cross_entropy(model(some_images(), words), words), model) == everything
+
+
+@pytest.mark.parametrize(
+    "scorer, scores",
+    [("additive", ["query", "key", "score"]), ("bilinear", ["query"]), ("scaled_dot", ["query", "key"])],
+)
+def test_gradients_of_a_hard_captioner(scorer, scores):
+    model, words = make_captioner(how="hard", scorer=scorer), some_words()
+    telling = model(some_images(), words, noise=Noise(0))
+    everything = {name for name, _ in model.named_parameters()}
+    where = under(model, *(f"decoder.attention.scorer.{part}" for part in scores))
+    output = under(model, "decoder.from_hidden", "decoder.from_context", "decoder.to_words")
+    assert reached(cross_entropy(telling, words), model) == everything - where
+    assert reached(telling.log_probs.sum(), model) == everything - output
+    assert where
+
+
+@pytest.mark.parametrize("how", ["soft", "hard"])
+def test_one_example_alone(how):
+    model, images, words = make_captioner(how=how), some_images(), some_words()
+    together = model(images, words, sample=False)
+    for i in range(BATCH):
+        alone = model(images[i : i + 1], words[i : i + 1], sample=False)
+        for one, all_ in zip(alone, together, strict=True):
+            assert (one is None) == (all_ is None)
+            if one is not None:
+                assert_close(one[0], all_[i], 1e-12)
+
+
+def test_padding_changes_nothing():
+    decoder, values, words = make_decoder(), some_values(), some_words()
+    mask = torch.arange(PLACES + 2).expand(BATCH, -1) < PLACES
+    junk = torch.full((BATCH, 2, SIZE), 1e3, dtype=torch.float64)
+    plain = decoder(decoder.attention.annotate(values), words)
+    padded = decoder(decoder.attention.annotate(torch.cat([values, junk], 1), mask), words)
+    assert_close(padded.logits, plain.logits, 1e-12)
+    assert_close(padded.weights, torch.cat([plain.weights, torch.zeros(BATCH, 4, 2)], 2), 1e-12)
+    longer = torch.cat([words, torch.zeros(BATCH, 2, dtype=torch.int64)], 1)
+    assert torch.equal(decoder(decoder.attention.annotate(values), longer).logits[:, :4], plain.logits)
+
+
+def test_images_may_come_encoded():
+    model, images, words = make_captioner(), some_images(), some_words()
+    expected = model(images, words).logits
+    features = model.encoder(images)
+    assert features.shape == (BATCH, PLACES, SIZE)
+    assert torch.equal(model(features, words).logits, expected)
+    assert torch.equal(model(model.annotate(images), words).logits, expected)
+    assert reached(model(features.detach(), words).logits.sum(), model) == under(model, "decoder")
+
+
+def test_dropout():
+    decoder, words = make_decoder(dropout=0.5), some_words()
+    memory = decoder.attention.annotate(some_values())
+    one, same, other = (decoder(memory, words, noise=Noise(seed)).logits for seed in (0, 0, 1))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    decoder.eval()
+    assert torch.equal(decoder(memory, words).logits, make_decoder().eval()(memory, words).logits)
+
+
+def test_dropout_drops_a_part_and_keeps_the_mean():
+    decoder = make_decoder(dropout=0.25)
+    dropped = decoder._drop(torch.ones(200, 200, dtype=torch.float64), Noise(0))
+    assert dropped.unique().tolist() == [0, 1 / 0.75]
+    assert_close(dropped.mean(), 1.0, 0.01)
+
+
+def test_dropout_spares_the_state_and_the_attention():
+    decoder, plain, words = make_decoder(dropout=0.5), make_decoder(), some_words()
+    memory = decoder.attention.annotate(some_values())
+    dropped, whole = decoder(memory, words), plain(memory, words)
+    assert torch.equal(dropped.weights, whole.weights)
+    assert not torch.equal(dropped.logits, whole.logits)
+
+
+def test_what_cannot_be():
+    for dropout in (-0.1, 1.0, float("nan")):
+        with pytest.raises(ValueError, match=f"dropout must be at least 0 and less than 1, got {dropout}"):
+            make_decoder(dropout=dropout)
+    decoder = make_decoder()
+    decoder.annotation_dim = 9
+    with pytest.raises(ValueError, match="the decoder reads annotations of size 9, the encoder makes 4"):
+        Captioner(encoder=Halves(), decoder=decoder)
+    with pytest.raises(ValueError, match="how must be 'hard' or 'soft', got 'firm'"):
+        make_captioner()(some_images(), some_words(), how="firm")
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 1), ()])
+def test_wrong_word(shape):
+    decoder = make_decoder()
+    memory = decoder.attention.annotate(some_values())
+    with pytest.raises(ValueError, match=r"word must have shape \(3,\), one for each example, got \("):
+        decoder.step(torch.zeros(shape, dtype=torch.int64), decoder.start(memory), memory)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 5), (3, 1), (3, 2, 1)])
+def test_wrong_words(shape):
+    with pytest.raises(ValueError, match=r"words must have shape \(3, N \+ 1\): START and at least one word more"):
+        make_captioner()(some_images(), torch.zeros(shape, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    "images, message",
+    [
+        (torch.zeros(3, 5, 4, dtype=torch.uint8), r"got torch.uint8 \(3, 5, 4\)"),
+        (torch.zeros(3, 5, 7), r"got torch.float32 \(3, 5, 7\)"),
+        (torch.zeros(5, 4), r"got torch.float32 \(5, 4\)"),
+    ],
+)
+def test_wrong_images(images, message):
+    expected = r"images must have shape \(B, C, H, W\), or be encoded as floating point \(B, L, 4\), "
+    with pytest.raises(ValueError, match=expected + message):
+        make_captioner().annotate(images)
