@@ -95,8 +95,8 @@ def report(options: Namespace) -> None:
     images = f"{comparison.images:,} {comparison.split} images"
     html = make_report(
         title=f"Glimpses: {' and '.join(its.name for its in looks)}",
-        intro=f"Of {_number(len(runs), 'run')} and {_number(len(comparison.groups), 'model')}, compared on the same "
-        f"{images}. Explored are {_number(len(indices), 'image')}, as the first run of each model saw them.",
+        intro=f"{_number(len(runs), 'run')} of {_number(len(comparison.groups), 'model')}, compared on the same "
+        f"{images}. {_number(len(indices), 'image')} can be explored, as the first run of each model saw them.",
         looks=looks,
         indices=indices,
         sensitivity=sensitivity,

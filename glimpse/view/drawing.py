@@ -11,7 +11,7 @@ from glimpse.view.looks import Looks
 SCALE_COLOURS = ("#56B4E9", "#E69F00", "#CC79A7", "#F0E442")
 RIGHT, WRONG, TRAIL, FOOTPRINT = "#009E73", "#D55E00", "#56B4E9", "#F0E442"
 # For lines on a white or a dark ground; with a marker each, so that colour is not all that tells them apart.
-LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
+LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C", "#6A3D9A")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 

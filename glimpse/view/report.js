@@ -318,7 +318,7 @@ function scaleColour(scale) {
 }
 
 function inPercent(percent) {
-  return `${percent.toFixed(percent === 0 || percent >= 9.95 ? 0 : 1)}%`;
+  return `${percent.toFixed(percent < 0.05 || percent >= 9.95 ? 0 : 1)}%`;
 }
 
 function element(tag, properties, ...children) {

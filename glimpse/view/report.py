@@ -171,7 +171,7 @@ def _model(looks: Looks, sensitivity: Tensor | None) -> dict[str, Any]:
         "patches": list(map(_base64, looks.patches)),
         "weights": None if weights is None else list(map(_base64, _to_largest(weights, (2, 3)))),
         "classes": classes.tolist(),
-        "answers": _rounded(answers, 3),
+        "answers": _rounded(answers, 4),
         "said": [[answer_of(looks, row, step) for step in range(steps)] for row in range(count)],
         "right": looks.right.int().tolist(),
         "sensitivity": None if sensitivity is None else _rounded(_to_largest(sensitivity, (1,)), 3),
