@@ -7,21 +7,33 @@ from typing import NamedTuple
 import torch
 
 from glimpse.attention import Attention, LocationAttention, Read
+from glimpse.captioner import Captioner, Decoder
+from glimpse.captioning import Captioning
 from glimpse.classification import Classification
 from glimpse.classifier import GridGlimpses, PlaneGlimpses, RecurrentAttention
 from glimpse.config import Config, ConfigError, DataConfig, different, images_of
 from glimpse.data import DataSet, Splits, cluttered_mnist, image_folder, torchvision_data
+from glimpse.data.digit_captions import CaptionSplits, digit_captions
+from glimpse.encoders import SmallEncoder
 from glimpse.networks import GlimpseNetwork, RecurrentCore
 from glimpse.processes import Processes
 from glimpse.runs import Run, RunError, names_of
 from glimpse.sensor import Sensor
+from glimpse.text import Vocabulary
 from glimpse.whole_image import WholeImage
 
 Model = RecurrentAttention | WholeImage
 
 
-def build_data(config: DataConfig) -> Splits:
+def build_data(config: DataConfig) -> Splits | CaptionSplits:
     """Make the training, validation and test data."""
+    if config.kind == "digit_captions":
+        return digit_captions(
+            canvas=images_of(config).canvas,
+            most_digits=config.num_digits,
+            num_distractors=config.num_distractors,
+            distractor_size=config.distractor_size,
+        )
     if config.kind == "cluttered":
         return cluttered_mnist(
             canvas=images_of(config).canvas,
@@ -133,7 +145,57 @@ def _recurrent_attention(config: Config, *, channels: int, num_classes: int) -> 
     )
 
 
-def build_task(config: Config, processes: Processes) -> Classification:
+def make_captioner(config: Config, *, channels: int, vocabulary_size: int) -> Captioner:
+    """Make a captioner, with weights that depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        encoder = SmallEncoder(
+            in_channels=channels,
+            out_dim=config.encoder.dim,
+            stride=config.encoder.stride,
+            pixel_mean=config.network.pixel_mean,
+            pixel_std=config.network.pixel_std,
+        )
+        attention = Attention(
+            state_dim=config.decoder.state_dim,
+            annotation_dim=encoder.out_dim,
+            how=config.read,
+            scorer=config.attention.scorer,
+            dim=config.attention.scorer_dim,
+        )
+        decoder = Decoder(
+            attention=attention,
+            vocabulary_size=vocabulary_size,
+            embed_dim=config.decoder.embed_dim,
+            state_dim=config.decoder.state_dim,
+            annotation_dim=encoder.out_dim,
+            dropout=config.decoder.dropout,
+            gate=config.decoder.gate,
+        )
+        return Captioner(encoder=encoder, decoder=decoder)
+
+
+def _build_captioning(config: Config, processes: Processes) -> Captioning:
+    data = build_data(config.data)
+    vocabulary = Vocabulary.of(data.train.vocabulary_captions(), min_count=config.decoder.min_count)
+    model = make_captioner(config, channels=data.train.image_shape[0], vocabulary_size=len(vocabulary))
+    if config.init_from is not None:
+        Run.open(config.init_from).load_weights(model)
+    return Captioning(
+        model=model,
+        data=data,
+        vocabulary=vocabulary,
+        loss=config.loss,
+        score=config.score,
+        max_length=config.decoder.max_length,
+        seed=config.seed,
+        batch_size=config.train.batch_size,
+        limit=config.train.limit,
+        processes=processes,
+    )
+
+
+def build_task(config: Config, processes: Processes) -> Classification | Captioning:
     """Make the whole task of a run, with the initial weights of `init_from` if it is set.
 
     Raises:
@@ -146,6 +208,8 @@ def build_task(config: Config, processes: Processes) -> Classification:
             f"train.batch_size must be a multiple of the {processes.world_size} processes, "
             f"got {config.train.batch_size}"
         )
+    if config.model == "captioner":
+        return _build_captioning(config, processes)
     data = build_data(config.data)
     model = build_model(config, data.train)
     if config.init_from is not None:
@@ -175,6 +239,34 @@ def load_model(folder: str | Path) -> Model:
     return _load_model(Run.open(folder))[0]
 
 
+class LoadedCaptioner(NamedTuple):
+    """A run that writes captions."""
+
+    run: Run
+    model: Captioner
+    vocabulary: Vocabulary
+    data: CaptionSplits
+
+
+def load_captioner(folder: str | Path) -> LoadedCaptioner:
+    """Open the run folder of a captioner, with its best weights, its words and its data.
+
+    Raises:
+        RunError: If the folder is not such a run, or its checkpoint cannot be used.
+    """
+    run = Run.open(folder)
+    if run.config.model != "captioner":
+        raise RunError(f"{folder} is not the run of a captioner, but of model {run.config.model}")
+    about = run.read_json("meta.json")
+    try:
+        channels, vocabulary = int(about["image_shape"][0]), Vocabulary(about["words"])
+    except (KeyError, TypeError, IndexError, ValueError) as error:
+        raise RunError(f"{run.folder / 'meta.json'} is broken: {error!r}") from error
+    model = make_captioner(run.config, channels=channels, vocabulary_size=len(vocabulary))
+    run.load_weights(model)
+    return LoadedCaptioner(run, model.eval(), vocabulary, build_data(run.config.data))
+
+
 class Loaded(NamedTuple):
     """A run, ready to be compared with others."""
 
@@ -195,6 +287,8 @@ def load_runs(folders: Sequence[str | Path]) -> tuple[list[Loaded], Splits]:
     if not folders:
         raise RunError("there must be at least one run folder, got none")
     runs = [Run.open(folder) for folder in folders]
+    if captioners := [run.folder for run in runs if run.config.model == "captioner"]:
+        raise RunError(f"{captioners[0]} writes captions: it can be scored, but neither shown nor compared")
     if twice := [run.folder for run in runs if sum(run.folder.samefile(other.folder) for other in runs) > 1]:
         raise RunError(f"each run must be given once, got {twice[0]} more often")
     check_same_images({str(run.folder): run.config for run in runs})

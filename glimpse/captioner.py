@@ -12,6 +12,7 @@ where the authors' code has it in the output: on h_t, and before the last layer.
 Shapes: B batch, N words, L places, A annotation size, D state size, M embedding size, V vocabulary.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -193,6 +194,8 @@ class Decoder(nn.Module):
 class Captioner(nn.Module):
     """Describes an image: an encoder makes annotations of it, a decoder writes while it reads them."""
 
+    average_reward: Tensor
+
     def __init__(self, *, encoder: nn.Module, decoder: Decoder):
         """Join the parts.
 
@@ -208,6 +211,7 @@ class Captioner(nn.Module):
             )
         self.encoder = encoder
         self.decoder = decoder
+        self.register_buffer("average_reward", torch.tensor(math.inf))  # of the last batches; infinite before any
 
     @property
     def how(self) -> Read:

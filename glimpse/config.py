@@ -32,16 +32,16 @@ def _require_positive(config: Any, group: str, *names: str) -> None:
 class DataConfig:
     """data: what to look at."""
 
-    kind: Literal["cluttered", "torchvision", "folder"] = "cluttered"
-    """MNIST digits among clutter, made on the fly; a torchvision data set by name; or a folder of images."""
+    kind: Literal["cluttered", "torchvision", "folder", "digit_captions"] = "cluttered"
+    """MNIST digits among clutter, made on the fly; a torchvision data set; a folder of images; digits with captions."""
     canvas: int | tuple[int, int] = 60
-    """cluttered: side of the image in pixels, or [height, width]; at least 28."""
+    """cluttered, digit_captions: side of the image in pixels, or [height, width]; at least 28."""
     num_digits: int = 1
-    """cluttered: digits per image."""
+    """cluttered: digits per image. digit_captions: the most that an image may have, up to 4."""
     num_distractors: int = 4
-    """cluttered: pieces of other digits per image; 0 is translated MNIST, and with canvas 28 plain MNIST."""
+    """cluttered, digit_captions: pieces of other digits per image; 0 is translated MNIST, on a canvas of 28 plain."""
     distractor_size: int = 8
-    """cluttered: side of a distractor in pixels."""
+    """cluttered, digit_captions: side of a distractor in pixels."""
     target: Literal["label", "mark", "combine", "sum"] = "label"
     """cluttered: what to predict: the one digit, or of several which are there, their combination, their sum."""
     name: str = "CIFAR10"
@@ -69,7 +69,7 @@ class DataConfig:
         require(self.num_digits <= 10, "data.num_digits", "at most 10", self.num_digits)
         require(1 <= self.distractor_size <= 28, "data.distractor_size", "in 1..28", self.distractor_size)
         require(
-            (self.target == "label") == (self.num_digits == 1),
+            (self.target == "label") == (self.num_digits == 1) or self.kind != "cluttered",
             "data.target",
             "label for one digit, and mark, combine or sum for several",
             f"{self.target} with data.num_digits {self.num_digits}",
@@ -184,8 +184,9 @@ class LossConfig:
     """Whether a choice is judged by every answer after it, or by the last as in the paper."""
     discount: float = 0.0
     """each: weight of the next answer; 0 judges a choice by its own glimpse only."""
-    baseline: Literal["none", "learned", "self_critical", "leave_one_out"] = "learned"
-    """What the reward is compared with: nothing, a prediction, the greedy rollout, other rollouts of the image."""
+    baseline: Literal["none", "learned", "self_critical", "leave_one_out", "moving_average"] = "learned"
+    """What the reward is compared with: nothing, a prediction, the greedy rollout, other rollouts; or, of captions, the
+    average of the last batches."""
     rollouts: int = 1
     """Rollouts of each image in a training step; leave_one_out needs at least 2."""
     normalise: bool = True
@@ -196,18 +197,58 @@ class LossConfig:
     """Weight of a bonus for the entropy of the attention."""
     reward_reaches_core: bool = True
     """Whether the reward's gradient passes the attention into the core, as in the paper, or ends there."""
+    doubly_stochastic: float = 0.0
+    """Captions: weight of the penalty for places that are attended to more or less than once in all."""
+    mix: float = 0.0
+    """Captions, hard: share of the training batches that are read softly."""
 
     def __post_init__(self) -> None:
         _require_positive(self, "loss.", "rollouts")
-        for name in ("reinforce", "baseline_weight", "entropy"):
+        for name in ("reinforce", "baseline_weight", "entropy", "doubly_stochastic"):
             require(getattr(self, name) >= 0, f"loss.{name}", "at least 0", getattr(self, name))
         require(0 <= self.discount <= 1, "loss.discount", "in [0, 1]", self.discount)
+        require(0 <= self.mix < 1, "loss.mix", "in [0, 1)", self.mix)
         require(
             self.rollouts > 1 or self.baseline != "leave_one_out",
             "loss.rollouts",
             "at least 2 with loss.baseline leave_one_out",
             self.rollouts,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """encoder: model captioner: from an image to a grid of annotations."""
+
+    dim: int = 128
+    """Size of an annotation."""
+    stride: Literal[8, 12] = 12
+    """Pixels from one place of the grid to the next."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "encoder.", "dim")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig:
+    """decoder: model captioner: from annotations to words."""
+
+    embed_dim: int = 128
+    """Size of an embedded word."""
+    state_dim: int = 256
+    """Size of the state."""
+    dropout: float = 0.0
+    """Part of the output that is dropped in training."""
+    gate: bool = True
+    """Whether a gate decides how much of what was read is used."""
+    min_count: int = 1
+    """How often a word must occur in the training captions to be in the vocabulary."""
+    max_length: int = 20
+    """The most words of a caption, its end counted."""
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "decoder.", "embed_dim", "state_dim", "min_count", "max_length")
+        require(0 <= self.dropout < 1, "decoder.dropout", "in [0, 1)", self.dropout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,13 +301,15 @@ class ScoreConfig:
 
     read: Literal["hard", "soft"] | None = None
     """How to read when scoring; null: as in training. hard, with read: soft and a shrinking std, is soft-to-hard."""
+    beam: int = 1
+    """Captions, of the test: hypotheses that are kept; 1 is greedy, as validation always is."""
     batch_size: int = 500
     """Images at a time."""
     limit: int | None = None
     """Validate on the first so many images only; the test always takes all."""
 
     def __post_init__(self) -> None:
-        _require_positive(self, "score.", "batch_size")
+        _require_positive(self, "score.", "batch_size", "beam")
         require(self.limit is None or self.limit >= 1, "score.limit", "null or at least 1", self.limit)
 
 
@@ -276,8 +319,9 @@ class Config:
 
     seed: int = 0
     """Decides every random choice of the run."""
-    model: Literal["attention", "cnn", "fc"] = "attention"
-    """Recurrent attention; or, to compare it with, a network of the whole image: convolutional, or fully connected."""
+    model: Literal["attention", "cnn", "fc", "captioner"] = "attention"
+    """Recurrent attention; to compare it with, a network of the whole image, convolutional or fully connected; or what
+    describes images in words, attending to a grid."""
     read: Literal["hard", "soft"] = "hard"
     """Sample one place to look and learn by REINFORCE, or take the expectation and learn by back-propagation."""
     num_glimpses: int = 6
@@ -289,6 +333,8 @@ class Config:
     network: NetworkConfig = field(default_factory=NetworkConfig)
     attention: AttentionConfig = field(default_factory=AttentionConfig)
     loss: LossConfig = field(default_factory=LossConfig)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    decoder: DecoderConfig = field(default_factory=DecoderConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     score: ScoreConfig = field(default_factory=ScoreConfig)
 
@@ -300,6 +346,20 @@ class Config:
             "data.kind",
             "cluttered with attention.policy oracle, which must be told where the digits are",
             self.data.kind,
+        )
+        captions = self.data.kind == "digit_captions"
+        require(
+            (self.model == "captioner") == captions,
+            "model",
+            "captioner with data.kind digit_captions, and with no other",
+            f"{self.model} with data.kind {self.data.kind}",
+        )
+        baselines = ("none", "moving_average")
+        require(
+            (self.loss.baseline == "moving_average") <= captions and (not captions or self.loss.baseline in baselines),
+            "loss.baseline",
+            "none or moving_average for captions, and another for classes",
+            f"{self.loss.baseline} with data.kind {self.data.kind}",
         )
 
 
@@ -314,10 +374,10 @@ def keys(cls: type = Config, prefix: str = "") -> Iterator[str]:
 
 def images_of(config: DataConfig) -> DataConfig:
     """The settings that decide which images there are; all others as by default."""
-    if config.kind != "cluttered":
+    if config.kind not in ("cluttered", "digit_captions"):
         return dataclasses.replace(config, workers=DataConfig.workers, download=DataConfig.download)
     canvas = config.canvas if isinstance(config.canvas, tuple) else (config.canvas, config.canvas)
-    names = ("num_digits", "num_distractors", "distractor_size", "target")
+    names = ("kind", "num_digits", "num_distractors", "distractor_size", "target")
     return DataConfig(canvas=canvas, **{name: getattr(config, name) for name in names})
 
 

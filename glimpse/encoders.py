@@ -20,6 +20,8 @@ import torch
 import torchvision.models
 from torch import Tensor, nn
 
+from glimpse.sensor import from_pixels
+
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # Children of a network from which on there is no map of features any more.
 _ENDS = ("avgpool", "flatten", "dropout", "classifier", "fc", "head", "heads")
@@ -51,6 +53,11 @@ class Encoder(nn.Module):
         """The rows and columns of places in an image of this size."""
         raise NotImplementedError
 
+    def centres(self, height: int, width: int) -> Tensor:
+        """The centres (L, 2), x and y in pixels, of the places in an image of this size."""
+        rows, columns = self.grid(height, width)
+        return _centres(rows, columns, height / rows, width / columns)
+
     def forward(self, images: Tensor) -> Tensor:
         """Annotate images (B, C, H, W) as (B, L, A); one channel will do for several: a grey image is all of them."""
         channels = len(self.pixel_mean)
@@ -60,13 +67,20 @@ class Encoder(nn.Module):
         return self.features((pixels - self.pixel_mean) / self.pixel_std).flatten(2).transpose(1, 2)
 
 
+def _centres(rows: int, columns: int, height: float, width: float) -> Tensor:
+    """The centres (L, 2) of the cells of a grid, each so high and so wide."""
+    y, x = torch.meshgrid((torch.arange(rows) + 0.5) * height, (torch.arange(columns) + 0.5) * width, indexing="ij")
+    return torch.stack([x, y], -1).view(-1, 2)
+
+
 class SmallEncoder(Encoder):
     """Four 3 x 3 convolutions with ReLU, pooled by their maximum after the first three.
 
     Pooling, not striding, keeps a place at the centre of what it sees: place (i, j) is the square of `stride` pixels
     that begins at row i * stride, column j * stride, and sees 50 x 50 pixels around it (38 with a stride of 8), which
-    is more than a digit of 28. There is no normalisation over the batch, so that an image alone is encoded as in a
-    batch, in training too. An 84 x 84 image of one channel takes 6 million multiplications (9 with a stride of 8).
+    is more than a digit of 28. What is seen and where it is, a linear function of the place, are added up, so that
+    captions can tell left from right. There is no normalisation over the batch, so that an image alone is encoded as in
+    a batch, in training too. An 84 x 84 image of one channel takes 6 million multiplications (9 with a stride of 8).
     """
 
     def __init__(
@@ -91,11 +105,13 @@ class SmallEncoder(Encoder):
             raise ValueError(f"stride must be 8 or 12, got {stride}")
         super().__init__([pixel_mean] * in_channels, [pixel_std] * in_channels)
         self.out_dim = out_dim
+        self.stride = stride
         self.pools = (2, 2, stride // 4)
         layers: list[nn.Module] = []
         for before, after, pool in zip((in_channels, 8, 16), (8, 16, 32), self.pools, strict=True):
             layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), nn.MaxPool2d(pool, ceil_mode=True)]
         self.layers = nn.Sequential(*layers, nn.Conv2d(32, out_dim, 3, padding=1), nn.ReLU())
+        self.where = nn.Linear(2, out_dim)
         for layer in self.layers:
             if isinstance(layer, nn.Conv2d):  # torch's own start lets the signal fade from layer to layer
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
@@ -103,7 +119,13 @@ class SmallEncoder(Encoder):
 
     def features(self, pixels: Tensor) -> Tensor:
         """See `Encoder.features`."""
-        return self.layers(pixels)
+        height, width = pixels.shape[2:]
+        centres = from_pixels(self.centres(height, width).to(pixels), height, width)
+        return self.layers(pixels) + self.where(centres).T.view(-1, *self.grid(height, width))
+
+    def centres(self, height: int, width: int) -> Tensor:
+        """See `Encoder.centres`."""
+        return _centres(*self.grid(height, width), self.stride, self.stride)
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """The rows and columns of places in an image of this size; the last may reach over the edge."""

@@ -145,9 +145,12 @@ def caption_cross_entropy(logits: Tensor, words: Tensor, lengths: Tensor) -> Ten
     _check_captions(logits, lengths)
     if words.shape != logits.shape[:2]:
         raise ValueError(f"words must have shape {tuple(logits.shape[:2])}, got {tuple(words.shape)}")
-    said = _said(logits, lengths)
-    each = -logits.log_softmax(-1).gather(-1, words.unsqueeze(-1)).squeeze(-1)
-    return each.where(said, 0).sum() / said.sum()
+    return -_of_words(logits, words).where(said(logits, lengths), 0).sum() / lengths.sum()
+
+
+def caption_rewards(logits: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
+    """What the words of captions earn, (B, N): each its log-likelihood, padding nothing. No gradient."""
+    return _of_words(logits.detach(), words).where(said(logits, lengths), 0)
 
 
 def doubly_stochastic(weights: Tensor, lengths: Tensor) -> Tensor:
@@ -160,11 +163,16 @@ def doubly_stochastic(weights: Tensor, lengths: Tensor) -> Tensor:
         lengths: (B,), the number of words of each caption, END counted; steps after the last are left out.
     """
     _check_captions(weights, lengths)
-    attended = weights.where(_said(weights, lengths).unsqueeze(-1), 0).sum(1)
+    attended = weights.where(said(weights, lengths).unsqueeze(-1), 0).sum(1)
     return (1 - attended).square().sum(1).mean()
 
 
-def _said(steps: Tensor, lengths: Tensor) -> Tensor:
+def _of_words(logits: Tensor, words: Tensor) -> Tensor:
+    """Log-probabilities (B, N) of given words."""
+    return logits.log_softmax(-1).gather(-1, words.unsqueeze(-1)).squeeze(-1)
+
+
+def said(steps: Tensor, lengths: Tensor) -> Tensor:
     """Which of the steps (B, N, ...) are of words and not of padding: (B, N)."""
     return torch.arange(steps.shape[1], device=steps.device) < lengths.unsqueeze(1)
 

@@ -11,7 +11,7 @@ from glimpse.config import Config
 from glimpse.engine import Engine
 from glimpse.processes import processes
 from glimpse.runs import LAST, Run, seed_everything
-from glimpse.view.tables import score_table
+from glimpse.view.tables import caption_table, score_table
 
 
 def train(
@@ -69,6 +69,8 @@ def train(
 
 def describe(config: Config) -> str:
     """Say in a few words what kind of model it is."""
+    if config.model == "captioner":
+        return f"captions with {config.read} attention"
     if config.model != "attention":
         return {"cnn": "convolutional", "fc": "fully connected"}[config.model] + " network of the whole image"
     glimpses = f"{config.num_glimpses} glimpse{'s' if config.num_glimpses > 1 else ''}"
@@ -96,6 +98,11 @@ def _begin(run: Run, task: Classification, engine: Engine) -> None:
 def _finish(run: Run, scores: dict[str, Any], epoch: int) -> None:
     """Say how it went, and what to do next."""
     config = run.config
+    if config.model == "captioner":
+        print(f"\nTest, {scores['images']:,} images, weights of epoch {epoch} (the best in validation):\n")
+        print(caption_table(scores).text())
+        print(f"\nRun folder: {run.folder}")
+        return
     how = config.score.read or config.read
     glimpses = config.model == "attention"
     print(

@@ -85,7 +85,9 @@ def test_the_small_encoder_of_one_image_alone():
     assert_close(encoder(images[2:3])[0], together[2], 1e-5)
     assert_close(encoder(images / 255), together, 1e-5)
     by_hand = encoder.layers((images / 255 - 0.2) / 0.5)
-    assert_close(together[1, 5], by_hand[1, :, 1, 1], 1e-5)  # the second place of the second row of four
+    # The second place of the second row of four: its centre is at 18, 18 of 40 x 30 pixels.
+    where = encoder.where(torch.tensor([18 / 20 - 1, 18 / 15 - 1]))
+    assert_close(together[1, 5], by_hand[1, :, 1, 1] + where, 1e-5)
     assert reached(together.sum(), encoder) == {name for name, _ in encoder.named_parameters()}
 
 
@@ -334,3 +336,11 @@ def test_what_cannot_be():
     for method in (lambda: Encoder([0.0], [1.0]).features(None), lambda: Encoder([0.0], [1.0]).grid(1, 1)):
         with pytest.raises(NotImplementedError):
             method()
+
+
+def test_centres_of_places():
+    small = make_small(stride=8).centres(84, 84)
+    assert small.shape == (121, 2) and small[0].tolist() == [4.0, 4.0] and small[12].tolist() == [12.0, 12.0]
+    assert small[1].tolist() == [12.0, 4.0]  # along the row
+    even = make_small().__class__.__mro__[1].centres(make_small(), 84, 96)  # of any encoder: the image, divided evenly
+    assert even.shape == (7 * 8, 2) and even[-1].tolist() == [90.0, 78.0]

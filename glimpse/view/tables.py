@@ -50,3 +50,14 @@ def score_table(scores: dict[str, dict[str, Any]]) -> str:
         if "hit" in score:
             rows.append(["  on the digit %", *(f"{100 * hit:.1f}" for hit in score["hit"])])
     return Table("", ["glimpse", *(str(step + 1) for step in range(steps))], rows).text()
+
+
+def caption_table(scores: dict[str, Any]) -> Table:
+    """Lay out the scores of `captioning.score_captions`, a row each, in percent where they are shares."""
+    names = {
+        "true_and_complete": "true and complete %",
+        "grammatical": "grammatical %",
+        "on_digit": "attention on the digit named %",
+    }
+    rows = [[names.get(key, key), f"{100 * value:.2f}"] for key, value in scores.items() if isinstance(value, float)]
+    return Table("Captions", ["", "score"], rows)

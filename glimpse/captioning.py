@@ -1,0 +1,226 @@
+"""The task of describing images: which losses train the captioner, and how its captions are scored.
+
+Hard attention is trained as in Show, Attend and Tell (arXiv:1502.03044), 4.1: places are sampled, and the
+log-probability of the words is both what the words learn from and, less its moving average, the reward of the places.
+
+Shapes: B batch, N words, L places.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from glimpse import losses
+from glimpse.attention import Read
+from glimpse.caption_metrics import bleu, cider_d, rouge_l
+from glimpse.captioner import Captioner, Telling
+from glimpse.classification import TRAIN_NOISE, evaluating, noise_seed
+from glimpse.config import ConfigError, LossConfig, ScoreConfig
+from glimpse.data.captions import CaptionData, Captioned, Words
+from glimpse.data.digit_captions import CaptionSplits
+from glimpse.data.digit_grammar import Digit, digit_mentions, judge
+from glimpse.places import Noise
+from glimpse.processes import Processes
+from glimpse.search import beam, greedy
+from glimpse.text import Vocabulary
+
+KEPT = 0.9  # of the moving average, from batch to batch
+
+
+class Captioning:
+    """Learns to describe images; an `engine.Task`."""
+
+    def __init__(
+        self,
+        *,
+        model: Captioner,
+        data: CaptionSplits,
+        vocabulary: Vocabulary,
+        loss: LossConfig,
+        score: ScoreConfig,
+        max_length: int,
+        seed: int,
+        batch_size: int,
+        limit: int | None,
+        processes: Processes,
+    ):
+        self.model = model.to(processes.device)
+        self.data = data
+        self.vocabulary = vocabulary
+        self.loss = loss
+        self.score = score
+        self.max_length = max_length
+        self.seed = seed
+        self.batch_size = batch_size
+        self.processes = processes
+        images = len(data.train) if limit is None else min(limit, len(data.train))
+        self.steps_per_epoch = images // batch_size
+        if self.steps_per_epoch == 0:
+            raise ConfigError(f"train.batch_size must be at most {images}, got {batch_size}")
+        # Without its estimator a hard read teaches nothing about where to look.
+        self.all_parameters_used = model.how == "soft" or loss.reinforce > 0
+
+    def about(self) -> dict[str, Any]:
+        """What a run folder has to say for the model to be used without the data."""
+        return {"image_shape": self.data.train.image_shape, "words": self.vocabulary.words}
+
+    def batches(self, epoch: int) -> Iterator[Captioned]:
+        """See `engine.Task`."""
+        rank, world_size, _ = self.processes
+        epoch_batches = self.data.train.epoch(
+            seed=self.seed, epoch=epoch, batch_size=self.batch_size, rank=rank, world_size=world_size
+        )
+        return islice(epoch_batches, self.steps_per_epoch)
+
+    def noise(self, epoch: int, step: int) -> Noise:
+        """See `engine.Task`."""
+        rank, world_size, _ = self.processes
+        return Noise(noise_seed(TRAIN_NOISE, self.seed, epoch, step), rank=rank, world_size=world_size)
+
+    def schedule(self, progress: float) -> None:
+        """See `engine.Task`: nothing changes in the course of the training."""
+
+    def losses(self, model: nn.Module, batch: Captioned, noise: Noise) -> dict[str, tuple[float, Tensor]]:
+        """See `engine.Task`."""
+        settings, device = self.loss, self.processes.device
+        words, lengths = (field.to(device) for field in self.vocabulary.encode([one for (one,) in batch.captions]))
+        how = self.model.how
+        if how == "hard" and settings.mix and float(noise.fork().uniform(torch.zeros(1))) < settings.mix:
+            how = "soft"
+        telling: Telling = model(batch.images.to(device), words, how=how, noise=noise)
+        told = words[:, 1:]
+        terms = {"cross_entropy": (1.0, losses.caption_cross_entropy(telling.logits, told, lengths))}
+        if settings.doubly_stochastic:
+            penalty = losses.doubly_stochastic(telling.weights, lengths)
+            terms["doubly_stochastic"] = (settings.doubly_stochastic, penalty)
+        if how == "soft":
+            return terms
+        rewards = losses.caption_rewards(telling.logits, told, lengths)
+        returns = losses.returns(rewards, rewards.shape[1], "each", settings.discount)
+        said = losses.said(telling.logits, lengths)
+        advantages = losses.advantages(returns, self.baseline(returns[said].mean()))
+        per_word = len(said) / said.sum()  # like the cross-entropy, the mean over words
+        terms["reinforce"] = (settings.reinforce, per_word * losses.reinforce(telling.log_probs, advantages * said))
+        terms["reward"] = (0.0, returns[said].mean())
+        if settings.entropy:
+            terms["neg_entropy"] = (settings.entropy, -telling.entropies[said].mean())
+        return terms
+
+    def baseline(self, reward: Tensor) -> Tensor | None:
+        """The moving average of the reward, of the batches before this one, which it then takes in."""
+        if self.loss.baseline == "none":
+            return None
+        average = self.model.average_reward
+        before = reward if average.isinf() else average.clone()
+        average.copy_(KEPT * before + (1 - KEPT) * self.processes.mean(reward))
+        return before
+
+    def validate(self) -> dict[str, Any]:
+        """Score the validation set, greedily; the error is the share of captions that are not true and complete."""
+        scores = self._scores(self.data.valid, 1, self.score.limit)
+        return {"error": 1 - scores["true_and_complete"], **scores}
+
+    def test(self) -> dict[str, Any]:
+        """Score the test set."""
+        return self._scores(self.data.test, self.score.beam, None)
+
+    def _scores(self, data: CaptionData, width: int, limit: int | None) -> dict[str, Any]:
+        told = describe(
+            self.model,
+            self.vocabulary,
+            data,
+            how=self.score.read,
+            width=width,
+            max_length=self.max_length,
+            batch_size=self.score.batch_size,
+            limit=limit,
+            device=self.processes.device,
+        )
+        return score_captions(told)
+
+
+class Description(NamedTuple):
+    """What a captioner said of an image."""
+
+    words: Words
+    places: Tensor  # (N, 2): x and y, in pixels, of the place attended to most while saying each word
+    references: list[Words]
+    digits: tuple[Digit, ...]  # what there is, if that is known
+    canvas: tuple[int, int]
+
+
+@torch.no_grad()
+def describe(
+    model: Captioner,
+    vocabulary: Vocabulary,
+    data: CaptionData,
+    *,
+    how: Read | None = None,
+    width: int = 1,
+    max_length: int = 20,
+    batch_size: int = 500,
+    limit: int | None = None,
+    device: torch.device | str = "cpu",
+) -> list[Description]:
+    """Let a captioner describe every image of a data set.
+
+    Args:
+        model: The captioner.
+        vocabulary: Its words.
+        data: The data set, taken in its fixed order.
+        how: Read hard or soft; the model's own way if not given.
+        width: Hypotheses that are kept; 1 is greedy.
+        max_length: The most words of a caption, its end counted.
+        batch_size: Images at a time.
+        limit: The first so many images only.
+        device: Where to compute.
+    """
+    height, across = data.image_shape[1:]
+    centres = model.encoder.centres(height, across)
+    descriptions = []
+    with evaluating(model):
+        for batch in data.in_order(batch_size=batch_size, limit=limit):
+            annotations = model.annotate(batch.images.to(device))
+            if width == 1:
+                captions = greedy(model.decoder, annotations, max_length=max_length, how=how)
+            else:
+                captions = beam(model.decoder, annotations, width=width, max_length=max_length, how=how)
+            scenes = zip(batch.boxes.tolist(), batch.classes.tolist(), strict=True)
+            for caption, references, (boxes, labels) in zip(captions, batch.captions, scenes, strict=True):
+                digits = tuple(Digit(label, *box) for label, box in zip(labels, boxes, strict=True) if label >= 0)
+                places = centres[torch.as_tensor(caption.places).long().cpu()]
+                words = vocabulary.decode(caption.words)
+                descriptions.append(Description(words, places, references, digits, (height, across)))
+    return descriptions
+
+
+def score_captions(descriptions: list[Description]) -> dict[str, Any]:
+    """Score captions against their references and, of digits, against what there is.
+
+    Returns:
+        "images"; BLEU-1 to BLEU-4, ROUGE-L and CIDEr; "true_and_complete": share of captions that name every digit once
+        and state only what holds; "grammatical": share that the grammar can parse; "on_digit": of the digits named that
+        are there, how often the place attended to while naming one lies on such a digit.
+    """
+    said, references = [one.words for one in descriptions], [one.references for one in descriptions]
+    scores: dict[str, Any] = {"images": len(descriptions)}
+    scores |= {f"BLEU-{n}": value for n, value in enumerate(bleu(said, references), 1)}
+    scores |= {"ROUGE-L": rouge_l(said, references), "CIDEr": cider_d(said, references)}
+    verdicts = [judge(one.words, one.digits, one.canvas) for one in descriptions]
+    scores["grammatical"] = sum(verdict.grammatical for verdict in verdicts) / len(verdicts)
+    scores["true_and_complete"] = sum(verdict.complete and verdict.true for verdict in verdicts) / len(verdicts)
+    hits = [hit for one in descriptions for hit in _on_digit(one)]
+    scores["on_digit"] = sum(hits) / len(hits) if hits else None
+    return scores
+
+
+def _on_digit(description: Description) -> Iterator[bool]:
+    """For each digit named that is there, whether the place attended to lies on such a digit."""
+    for position, label in digit_mentions(description.words):
+        boxes = [digit[1:] for digit in description.digits if digit.label == label]
+        x, y = description.places[position].tolist()
+        if boxes:
+            yield any(x0 <= x < x1 and y0 <= y < y1 for x0, y0, x1, y1 in boxes)

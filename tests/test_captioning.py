@@ -1,0 +1,283 @@
+"""The task of describing images: its losses, its baseline, its scores, and the whole of a training."""
+
+import json
+import math
+import shutil
+
+import pytest
+import torch
+from helpers import ALONE, assert_close, reached
+from runs_helpers import REPOSITORY, _load_script, assert_same_run, train_main
+
+from glimpse import losses
+from glimpse.attention import Attention
+from glimpse.build import build_task, load_captioner, load_runs
+from glimpse.captioner import Captioner
+from glimpse.captioning import Description, describe, score_captions
+from glimpse.classifier import GridGlimpses
+from glimpse.config import ConfigError
+from glimpse.data.digit_grammar import Digit
+from glimpse.parsing import parse
+from glimpse.places import Noise
+from glimpse.runs import Run, RunError
+
+TINY = {
+    "seed": 0,
+    "read": "soft",
+    "model": "captioner",
+    "data.kind": "digit_captions",
+    "data.canvas": 84,
+    "data.num_digits": 2,
+    "data.num_distractors": 2,
+    "encoder.dim": 12,
+    "encoder.stride": 12,
+    "decoder.embed_dim": 10,
+    "decoder.state_dim": 14,
+    "decoder.dropout": 0.1,
+    "decoder.max_length": 8,
+    "attention.scorer": "additive",
+    "attention.scorer_dim": 6,
+    "loss.baseline": "moving_average",
+    "loss.reinforce": 0.5,
+    "loss.discount": 0.0,
+    "loss.entropy": 0.01,
+    "loss.doubly_stochastic": 0.1,
+    "loss.mix": 0.0,
+    "train.epochs": 2,
+    "train.batch_size": 16,
+    "train.limit": 64,
+    "train.threads": 1,
+    "train.tensorboard": "false",
+    "score.limit": 30,
+    "score.batch_size": 15,
+}
+
+
+def options(**settings):
+    return [f"--{key}={value}" for key, value in {**TINY, **settings}.items()]
+
+
+def make(**settings):
+    return build_task(parse(options(**settings)), ALONE)
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    return {read: make(read=read) for read in ("soft", "hard")}
+
+
+def terms_of(task, seed=3):
+    batch = next(iter(task.batches(0)))
+    return batch, task.losses(task.model, batch, Noise(seed))
+
+
+def test_classifier_and_captioner_hold_the_same_attention(tasks):
+    """One class, and the same reading for the same inputs, hard and soft."""
+    grid = build_task(parse(["--attention.places=grid", "--train.limit=128"]), ALONE).model.glimpses
+    captioner = tasks["soft"].model
+    assert isinstance(grid, GridGlimpses) and type(grid.attention) is type(captioner.decoder.attention) is Attention
+    one, other = (Attention(state_dim=4, annotation_dim=5, dim=3) for _ in range(2))
+    other.load_state_dict(one.state_dict())
+    state, annotations = torch.randn(2, 4), torch.randn(2, 6, 5)
+    for how in ("soft", "hard"):
+        first, second = (
+            attention(state, attention.annotate(annotations), how=how, noise=Noise(1)) for attention in (one, other)
+        )
+        assert torch.equal(first.context, second.context) and torch.equal(first.place, second.place)
+    weights = one.where(state, one.annotate(annotations)).weights
+    assert_close(
+        one(state, one.annotate(annotations), how="soft").context,
+        torch.einsum("bl,bla->ba", weights, annotations),
+        1e-6,
+    )
+
+
+def test_soft_terms(tasks):
+    task = tasks["soft"]
+    batch, terms = terms_of(task)
+    words, lengths = task.vocabulary.encode([one for (one,) in batch.captions])
+    telling = task.model(batch.images, words, noise=Noise(3))
+    assert_close(terms["cross_entropy"][1], losses.caption_cross_entropy(telling.logits, words[:, 1:], lengths))
+    assert_close(terms["doubly_stochastic"][1], losses.doubly_stochastic(telling.weights, lengths))
+    assert {name: weight for name, (weight, _) in terms.items()} == {"cross_entropy": 1.0, "doubly_stochastic": 0.1}
+    assert reached(terms["cross_entropy"][1], task.model) == {name for name, _ in task.model.named_parameters()}
+
+
+def test_hard_terms_by_a_loop():
+    task = make(read="hard", **{"loss.discount": 0.5})
+    batch, terms = terms_of(task)
+    words, lengths = task.vocabulary.encode([one for (one,) in batch.captions])
+    telling = task.model(batch.images, words, noise=Noise(3))
+    likely = telling.logits.detach().log_softmax(-1)
+    rewards = [[float(likely[b, n, words[b, n + 1]]) for n in range(lengths[b])] for b in range(len(words))]
+    returns = [[sum(0.5 ** (k - n) * row[k] for k in range(n, len(row))) for n in range(len(row))] for row in rewards]
+    count = sum(map(len, returns))
+    mean = sum(map(sum, returns)) / count  # before any batch there is no average but its own
+    log_probs = telling.log_probs.detach().tolist()
+    expected = -sum(
+        (value - mean) * log_prob
+        for row, chances in zip(returns, log_probs, strict=True)
+        for value, log_prob in zip(row, chances, strict=False)  # padding has a chance, but no return
+    )
+    assert float(terms["reinforce"][1].detach()) == pytest.approx(expected / count, abs=1e-5)  # of large terms that cancel
+    assert float(terms["reward"][1]) == pytest.approx(mean, rel=1e-5)
+    assert terms["reinforce"][0] == 0.5 and terms["neg_entropy"][0] == 0.01
+    assert float(task.model.average_reward) == pytest.approx(mean, rel=1e-5)
+
+
+def test_which_gradient_goes_where(tasks):
+    task = tasks["hard"]
+    _, terms = terms_of(task)
+    scorer = {name for name, _ in task.model.named_parameters() if ".scorer." in name}
+    assert scorer and not scorer & reached(terms["cross_entropy"][1], task.model)
+    assert scorer <= reached(terms["reinforce"][1], task.model)
+    everything = sum(weight * value for weight, value in terms.values() if weight)
+    assert reached(everything, task.model) == {name for name, _ in task.model.named_parameters()}
+
+
+def test_moving_average():
+    task = make(read="hard")
+    assert task.model.average_reward.isinf()
+    assert float(task.baseline(torch.tensor(-2.0))) == -2.0  # the first has nothing else to be compared with
+    assert float(task.baseline(torch.tensor(-1.0))) == -2.0
+    assert float(task.model.average_reward) == pytest.approx(-1.9)
+    assert float(task.baseline(torch.tensor(0.0))) == pytest.approx(-1.9)
+    assert make(read="hard", **{"loss.baseline": "none"}).baseline(torch.tensor(1.0)) is None
+
+
+def test_mixing_reads_softly_as_often_as_it_says():
+    task = make(read="hard", **{"loss.mix": 0.4, "train.batch_size": 4})
+    batch = next(iter(task.batches(0)))
+    soft = sum("reinforce" not in task.losses(task.model, batch, Noise(seed)) for seed in range(150))
+    assert abs(soft / 150 - 0.4) < 4 * math.sqrt(0.24 / 150)
+
+
+# Scores
+
+
+def said(text, digits, places=None):
+    words = tuple(text.split())
+    centres = torch.zeros(len(words), 2) if places is None else torch.tensor(places)
+    return Description(words, centres, [words], digits, (84, 84))
+
+
+THREE, SEVEN = Digit(3, 0, 0, 28, 28), Digit(7, 0, 56, 28, 84)
+
+
+def test_scores_by_hand():
+    places = [[0.0, 0.0], [14.0, 14.0], [0.0, 0.0], [0.0, 0.0], [70.0, 70.0]]
+    descriptions = [
+        said("a three above a seven", (THREE, SEVEN), places),  # true; looks at the three, and beside the seven
+        said("a three below a seven", (THREE, SEVEN)),  # both looked at from the corner: on the three only
+        said("a three", (THREE, SEVEN)),
+        said("three a three", (THREE,)),
+    ]
+    scores = score_captions(descriptions)
+    assert scores["true_and_complete"] == 0.25 and scores["grammatical"] == 0.75 and scores["images"] == 4
+    assert scores["BLEU-1"] == pytest.approx(1) and scores["ROUGE-L"] == pytest.approx(1)
+    assert scores["on_digit"] == pytest.approx((1 + 0 + 1 + 0 + 1 + 2) / 7)
+    assert score_captions([said("a four", (THREE,))])["on_digit"] is None  # no digit that is there was named
+
+
+def test_places_are_those_attended_to(tasks):
+    task = tasks["hard"]
+    [description] = describe(task.model, task.vocabulary, task.data.test, limit=1, max_length=5)
+    batch = next(task.data.test.in_order(batch_size=1))
+    annotations = task.model.annotate(batch.images)
+    state, word, places = task.model.eval().decoder.start(annotations), torch.tensor([1]), []
+    for _ in description.words:
+        step = task.model.decoder.step(word, state, annotations, how="hard", sample=False)
+        logits = step.logits.clone()
+        logits[:, :2] = -math.inf  # neither padding nor a second start
+        word, state = logits.argmax(1), step.state
+        row, column = divmod(int(step.reading.place), 7)
+        places.append([12 * column + 6.0, 12 * row + 6.0])
+    task.model.train()
+    assert description.places.tolist() == places
+    assert [digit.label for digit in description.digits] == [int(c) for c in batch.classes[0] if c >= 0]
+
+
+# The whole
+
+
+@pytest.fixture(scope="module", params=["soft", "hard"])
+def trained(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param) / "run"
+    assert train_main([*options(read=request.param), f"--run_dir={folder}"]) == 0
+    return Run.open(folder)
+
+
+def test_score_of_a_run_is_that_of_its_test(trained, capsys):
+    evaluate = _load_script("evaluate").main
+    assert evaluate(["score", str(trained.folder), "--json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert found["scores"] == trained.read_json("result.json")["test"] and found["scores"]["images"] == 5000
+    assert evaluate(["score", str(trained.folder), "--limit", "40"]) == 0
+    out = capsys.readouterr().out
+    assert "40 test images" in out and "true and complete %" in out and "BLEU-4" in out
+
+
+def test_the_run_has_its_words(trained):
+    loaded = load_captioner(trained.folder)
+    assert isinstance(loaded.model, Captioner) and not loaded.model.training
+    assert loaded.vocabulary.words == make().vocabulary.words
+
+
+def test_stopped_and_resumed_is_the_same(trained, tmp_path):
+    from glimpse.training import train
+
+    def stop(engine):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(trained.config, name="", folder=tmp_path / "run", remark=stop)
+    assert train_main(["--resume", str(tmp_path / "run")]) == 0
+    assert_same_run(Run.open(tmp_path / "run"), trained)
+
+
+def test_what_is_not_for_captions_says_so(trained, capsys):
+    with pytest.raises(RunError, match="writes captions: it can be scored, but neither shown nor compared"):
+        load_runs([trained.folder])
+    assert _load_script("evaluate").main(["animate", str(trained.folder)]) == 2
+    assert "writes captions" in capsys.readouterr().err
+
+
+def test_a_classifier_is_no_captioner(tmp_path):
+    run = Run.create(parse([]), name="", about={}, folder=tmp_path / "run")
+    with pytest.raises(RunError, match="is not the run of a captioner, but of model attention"):
+        load_captioner(run.folder)
+
+
+def test_broken_words(trained, tmp_path):
+    shutil.copytree(trained.folder, tmp_path / "run")
+    (tmp_path / "run" / "meta.json").write_text('{"image_shape": [1, 84, 84]}')
+    with pytest.raises(RunError, match="meta.json is broken: KeyError"):
+        load_captioner(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"model": "attention"}, "model must be captioner with data.kind digit_captions, and with no other"),
+        ({"data.kind": "cluttered", "data.num_digits": 1}, "model must be captioner with data.kind digit_captions"),
+        ({"loss.baseline": "learned"}, "loss.baseline must be none or moving_average for captions"),
+        ({"data.num_digits": 5}, "must be"),
+        ({"train.batch_size": 65}, "train.batch_size must be at most 64, got 65"),
+    ],
+)
+def test_settings_that_do_not_go_together(settings, message):
+    with pytest.raises((ConfigError, ValueError), match=message):
+        make(**settings)
+
+
+def test_moving_average_is_for_captions_only():
+    with pytest.raises(ConfigError, match="loss.baseline must be none or moving_average for captions, and another for"):
+        parse(["--loss.baseline=moving_average"])
+
+
+@pytest.mark.parametrize("read", ["soft", "hard"])
+def test_config_files(read):
+    config = parse(file=REPOSITORY / "configs" / f"digit_captions_{read}.yaml")
+    task = build_task(config, ALONE)
+    assert task.model.how == read and task.data.test.image_shape == (1, 84, 84)
+    assert task.model.encoder.grid(84, 84) == (7, 7)
