@@ -149,8 +149,8 @@ def test_failed_write_leaves_nothing(tmp_path, monkeypatch):
     ("content", "message"),
     [
         (b"not gzip", "is missing or corrupt .*reinstall"),
-        (gzip.compress(b"digits" * 1000)[:-20], "is missing or corrupt .*reinstall"),
-        (gzip.compress(b"other digits"), "is corrupt .wrong sha256.: reinstall"),
+        (gzip.compress(b"digits" * 1000, mtime=0)[:-20], "is missing or corrupt .*reinstall"),
+        (gzip.compress(b"other digits", mtime=0), "is corrupt .wrong sha256.: reinstall"),
         (None, "is missing or corrupt .*reinstall"),
     ],
 )
