@@ -7,7 +7,6 @@ Shapes: B batch, N words, L places.
 """
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -17,20 +16,20 @@ from glimpse import losses
 from glimpse.attention import Read
 from glimpse.caption_metrics import bleu, cider_d, rouge_l
 from glimpse.captioner import Captioner, Telling
-from glimpse.classification import TRAIN_NOISE, evaluating, noise_seed
-from glimpse.config import ConfigError, LossConfig, ScoreConfig
+from glimpse.config import LossConfig, ScoreConfig
 from glimpse.data.captions import CaptionData, Captioned, Words
 from glimpse.data.digit_captions import CaptionSplits
 from glimpse.data.digit_grammar import Digit, digit_mentions, judge
 from glimpse.places import Noise
 from glimpse.processes import Processes
 from glimpse.search import beam, greedy
+from glimpse.tasks import SeededTask, evaluating
 from glimpse.text import Vocabulary
 
 KEPT = 0.9  # of the moving average, from batch to batch
 
 
-class Captioning:
+class Captioning(SeededTask):
     """Learns to describe images; an `engine.Task`."""
 
     def __init__(
@@ -47,38 +46,17 @@ class Captioning:
         limit: int | None,
         processes: Processes,
     ):
-        self.model = model.to(processes.device)
-        self.data = data
+        super().__init__(model=model, data=data, seed=seed, batch_size=batch_size, limit=limit, processes=processes)
         self.vocabulary = vocabulary
         self.loss = loss
         self.score = score
         self.max_length = max_length
-        self.seed = seed
-        self.batch_size = batch_size
-        self.processes = processes
-        images = len(data.train) if limit is None else min(limit, len(data.train))
-        self.steps_per_epoch = images // batch_size
-        if self.steps_per_epoch == 0:
-            raise ConfigError(f"train.batch_size must be at most {images}, got {batch_size}")
         # Without its estimator a hard read teaches nothing about where to look.
         self.all_parameters_used = model.how == "soft" or loss.reinforce > 0
 
     def about(self) -> dict[str, Any]:
         """What a run folder has to say for the model to be used without the data."""
         return {"image_shape": self.data.train.image_shape, "words": self.vocabulary.words}
-
-    def batches(self, epoch: int) -> Iterator[Captioned]:
-        """See `engine.Task`."""
-        rank, world_size, _ = self.processes
-        epoch_batches = self.data.train.epoch(
-            seed=self.seed, epoch=epoch, batch_size=self.batch_size, rank=rank, world_size=world_size
-        )
-        return islice(epoch_batches, self.steps_per_epoch)
-
-    def noise(self, epoch: int, step: int) -> Noise:
-        """See `engine.Task`."""
-        rank, world_size, _ = self.processes
-        return Noise(noise_seed(TRAIN_NOISE, self.seed, epoch, step), rank=rank, world_size=world_size)
 
     def schedule(self, progress: float) -> None:
         """See `engine.Task`: nothing changes in the course of the training."""

@@ -1,9 +1,6 @@
 """The task of classifying images: which losses train the model, and how it is scored."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from itertools import islice
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -14,18 +11,16 @@ from glimpse.attention import Read
 from glimpse.classifier import PlaneGlimpses, RecurrentAttention, Rollout
 from glimpse.config import AttentionConfig, ConfigError, LossConfig, ScoreConfig
 from glimpse.data import Batch, DataSet, Splits
-from glimpse.data.base import random_bits
 from glimpse.metrics import hits, wilson_interval
 from glimpse.places import Noise
 from glimpse.processes import Processes
+from glimpse.tasks import SCORE_NOISE, SeededTask, evaluating, noise_seed
 from glimpse.whole_image import WholeImage
 
-# First words of the seeds of noise; those of the data sets are in data/base.py.
-TRAIN_NOISE, SCORE_NOISE, VARIANCE_NOISE = 101, 102, 110
 Mode = Literal["greedy", "sampled", "averaged"]
 
 
-class Classification:
+class Classification(SeededTask):
     """Learns to classify by looking; an `engine.Task`."""
 
     def __init__(
@@ -41,19 +36,10 @@ class Classification:
         limit: int | None,
         processes: Processes,
     ):
-        self.model = model.to(processes.device)
-        self.data = data
+        super().__init__(model=model, data=data, seed=seed, batch_size=batch_size, limit=limit, processes=processes)
         self.attention = attention
         self.loss = loss
         self.score = score
-        self.seed = seed
-        self.batch_size = batch_size
-        self.processes = processes
-        images = len(data.train) if limit is None else min(limit, len(data.train))
-        self.steps_per_epoch = images // batch_size
-        if self.steps_per_epoch == 0:
-            reason = "train.limit" if limit is not None and limit < len(data.train) else "the training images"
-            raise ConfigError(f"train.batch_size must be at most {images} ({reason}), got {batch_size}")
         self.learns_places = model.how == "hard" and model.num_choices > 0  # by REINFORCE, that is
         if loss.normalise and self.learns_places and batch_size * loss.rollouts < 2:
             raise ConfigError("train.batch_size must be at least 2 with loss.normalise, got 1")
@@ -65,19 +51,6 @@ class Classification:
     def about(self) -> dict[str, Any]:
         """What a run folder has to say for the model to be used without the data."""
         return {"image_shape": self.data.train.image_shape, "class_names": self.data.train.class_names}
-
-    def batches(self, epoch: int) -> Iterator[Batch]:
-        """See `engine.Task`."""
-        rank, world_size, _ = self.processes
-        epoch_batches = self.data.train.epoch(
-            seed=self.seed, epoch=epoch, batch_size=self.batch_size, rank=rank, world_size=world_size
-        )
-        return islice(epoch_batches, self.steps_per_epoch)
-
-    def noise(self, epoch: int, step: int) -> Noise:
-        """See `engine.Task`."""
-        rank, world_size, _ = self.processes
-        return Noise(noise_seed(TRAIN_NOISE, self.seed, epoch, step), rank=rank, world_size=world_size)
 
     def schedule(self, progress: float) -> None:
         """Shrink the std geometrically from `std` to `std_end`."""
@@ -155,25 +128,9 @@ def returns_of(rollout: Rollout, targets: Tensor, loss: LossConfig) -> Tensor:
     return losses.returns(rewards, rollout.log_probs.shape[1], loss.reward_when, loss.discount)
 
 
-def noise_seed(*words: int) -> int:
-    """A seed for torch that depends on the words alone."""
-    return int(random_bits(*words, shape=(1,))[0] >> 1)
-
-
 def told(model: nn.Module, boxes: Tensor) -> dict[str, Tensor]:
     """What a model may be told besides the images: only the oracle, where the digits are."""
     return {"boxes": boxes} if getattr(model, "policy", None) == "oracle" else {}
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model into evaluation mode for a while."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
 
 
 class Outcome(NamedTuple):

@@ -21,11 +21,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from glimpse import losses
-from glimpse.classification import VARIANCE_NOISE, noise_seed, returns_of
+from glimpse.classification import returns_of
 from glimpse.classifier import RecurrentAttention, Rollout
 from glimpse.config import ConfigError, LossConfig, require
 from glimpse.data import Batch, DataSet
 from glimpse.places import Noise
+from glimpse.tasks import VARIANCE_NOISE, noise_seed
 
 Baseline = Literal["none", "learned", "self_critical", "leave_one_out"]
 

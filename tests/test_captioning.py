@@ -263,7 +263,7 @@ def test_broken_words(trained, tmp_path):
         ({"data.kind": "cluttered", "data.num_digits": 1}, "model must be captioner with data.kind digit_captions"),
         ({"loss.baseline": "learned"}, "loss.baseline must be none or moving_average for captions"),
         ({"data.num_digits": 5}, "must be"),
-        ({"train.batch_size": 65}, "train.batch_size must be at most 64, got 65"),
+        ({"train.batch_size": 65}, "train.batch_size must be at most 64 .train.limit., got 65"),
     ],
 )
 def test_settings_that_do_not_go_together(settings, message):
