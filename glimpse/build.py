@@ -13,7 +13,8 @@ from glimpse.classification import Classification
 from glimpse.classifier import GridGlimpses, PlaneGlimpses, RecurrentAttention
 from glimpse.config import Config, ConfigError, DataConfig, different, images_of
 from glimpse.data import DataSet, Splits, cluttered_mnist, image_folder, torchvision_data
-from glimpse.data.digit_captions import CaptionSplits, digit_captions
+from glimpse.data.captions import CaptionSplits
+from glimpse.data.digit_captions import digit_captions
 from glimpse.encoders import SmallEncoder
 from glimpse.networks import GlimpseNetwork, RecurrentCore
 from glimpse.processes import Processes

@@ -17,8 +17,7 @@ from glimpse.attention import Read
 from glimpse.caption_metrics import bleu, cider_d, rouge_l
 from glimpse.captioner import Captioner, Telling
 from glimpse.config import LossConfig, ScoreConfig
-from glimpse.data.captions import CaptionData, Captioned, Words
-from glimpse.data.digit_captions import CaptionSplits
+from glimpse.data.captions import CaptionData, Captioned, CaptionSplits, Words
 from glimpse.data.digit_grammar import Digit, digit_mentions, judge
 from glimpse.places import Noise
 from glimpse.processes import Processes

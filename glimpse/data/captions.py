@@ -47,3 +47,11 @@ class CaptionData(ABC):
     @abstractmethod
     def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[Captioned]:
         """Visits every image once, in a fixed order, with all its references, the same each time."""
+
+
+class CaptionSplits(NamedTuple):
+    """The three parts of a caption data set."""
+
+    train: CaptionData
+    valid: CaptionData
+    test: CaptionData

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from glimpse.data.base import below, ordered_batches, permutation, random_bits, shuffled_batches
-from glimpse.data.captions import CaptionData, Captioned, Words
+from glimpse.data.captions import CaptionData, Captioned, CaptionSplits, Words
 from glimpse.data.cluttered import ClutteredMNIST, Layout
 from glimpse.data.digit_grammar import MOST_DIGITS, Digit, Scene, captions_of
 from glimpse.data.mnist import SPLITS, Split, load_mnist
@@ -31,14 +31,6 @@ _TRIES = 16  # placements that are drawn at once, and the first without overlap 
 # First word of every seed, see `base.random_bits`; the second tells the streams of the splits apart.
 _CONTENT, _NUMBER, _PLACES, _WORDING, _ORDER = 201, 202, 203, 204, 205
 _TRAINING, _FROZEN, _VOCABULARY = 0, 1, 2
-
-
-class CaptionSplits(NamedTuple):
-    """The three parts of a caption data set."""
-
-    train: CaptionData
-    valid: CaptionData
-    test: CaptionData
 
 
 class Scenes(NamedTuple):
