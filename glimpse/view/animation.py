@@ -25,6 +25,7 @@ from PIL import Image
 
 from glimpse.config import ConfigError
 from glimpse.view.drawing import (
+    DPI,
     RIGHT,
     WRONG,
     answer_of,
@@ -40,7 +41,6 @@ from glimpse.view.looks import Looks
 # In pixels, all even, as H.264 wants them.
 WIDTH, HEADING, SIDE, FOOT, MARGIN, GAP, PATCHES, WORDS = 800, 60, 270, 14, 16, 22, 86, 94
 STRIP = HEADING + SIDE + FOOT
-DPI = 100
 MOST_CLASSES = 10
 PALE = "#B0B0B0"  # of the bars of classes that are not the answer
 COLOURS, EXACT = 255, 32  # of a GIF: how many, and how many of them are not rounded
@@ -70,9 +70,7 @@ def frames(looks: Sequence[Looks], *, rows: Iterable[int] | None = None) -> Iter
     _check(looks)
     for row in range(len(looks[0].images)) if rows is None else rows:
         for step in range(_steps(looks)):
-            canvas = FigureCanvasAgg(draw_frame(looks, row, step))
-            canvas.draw()
-            yield np.asarray(canvas.buffer_rgba())[..., :3].copy()
+            yield rasterise(draw_frame(looks, row, step))
 
 
 def save_animation(path: str | Path, looks: Sequence[Looks], *, seconds: float = 0.8, hold: float = 1.6) -> None:
@@ -88,6 +86,22 @@ def save_animation(path: str | Path, looks: Sequence[Looks], *, seconds: float =
         ConfigError: If the file cannot be of this kind, or not be written; what was there before is still there then.
         ValueError: If the models did not look at the same images.
     """
+    _check(looks)
+    write_frames(path, frames(looks), lengths=[_steps(looks)] * len(looks[0].images), seconds=seconds, hold=hold)
+
+
+def write_frames(
+    path: str | Path, pictures: Iterable[np.ndarray], *, lengths: Sequence[int], seconds: float, hold: float
+) -> None:
+    """Write frames (H, W, 3), uint8, as a GIF or an MP4 video; for the rest see `save_animation`.
+
+    Args:
+        path: Where to.
+        pictures: The frames, which are drawn only if they can be written.
+        lengths: How many frames belong to each image; the last of them is held.
+        seconds: How long a frame is shown.
+        hold: How long the last frame of an image is shown.
+    """
     path = Path(path)
     write = {".gif": _write_gif, ".mp4": _write_mp4}.get(path.suffix.lower())
     if write is None:
@@ -95,19 +109,24 @@ def save_animation(path: str | Path, looks: Sequence[Looks], *, seconds: float =
     for name, value in (("seconds", seconds), ("hold", hold)):
         if not 0.02 <= value <= 60:
             raise ConfigError(f"{name} must be from 0.02 to 60, got {value}")
-    _check(looks)
-    steps = _steps(looks)
-    times = [round(100 * value) for value in [seconds] * (steps - 1) + [hold]] * len(looks[0].images)
+    times = [round(100 * value) for length in lengths for value in [seconds] * (length - 1) + [hold]]
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
         temporary.touch()  # so that a wrong path is known before the work is done
         try:
-            write(temporary, frames(looks), times)
+            write(temporary, pictures, times)
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(f"cannot write the animation {path}: {error.strerror or error}") from error
+
+
+def rasterise(figure: Figure) -> np.ndarray:
+    """A figure as a frame (H, W, 3), uint8."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def _check(looks: Sequence[Looks]) -> None:

@@ -1,17 +1,30 @@
-"""What every picture shares: colours, and how an image, its glimpses and its patches are drawn on axes."""
+"""What every picture shares: colours, how images, glimpses, patches and attention are drawn on axes, and words."""
+
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.colors import to_rgb
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Ellipse, Rectangle
+from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from glimpse.view.looks import Looks
+from glimpse.view.told import Told
 
 # Okabe and Ito's colours, which the colour-blind can tell apart; one for each scale.
 SCALE_COLOURS = ("#56B4E9", "#E69F00", "#CC79A7", "#F0E442")
 RIGHT, WRONG, TRAIL, FOOTPRINT = "#009E73", "#D55E00", "#56B4E9", "#F0E442"
+ATTENTION, READ = "#E69F00", "#56B4E9"  # of a map of attention, and of the place that a hard read read
+# Of a map where attention is greatest; faint where a place was picked from it, which has a square.
+OPACITY = {"soft": 0.7, "hard": 0.35}
+FADED = 0.6  # the brightness of the grey image beneath a map
 # For lines on a white or a dark ground; with a marker each, so that colour is not all that tells them apart.
 LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C", "#6A3D9A")
+DPI = 100  # of what is drawn as pixels
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
@@ -55,6 +68,26 @@ def draw_attention(axes: Axes, looks: Looks, row: int, step: int) -> None:
             axes.add_patch(Ellipse(looks.points[row, step].tolist(), *size, **style))
 
 
+def draw_word(axes: Axes, told: Told, row: int, word: int) -> None:
+    """Draw the attention for a word of an image's caption over the faded image; hard, also a square: the place read.
+
+    A place is drawn as the cell that it is, the more opaque the more it weighs, relative to the largest weight.
+    """
+    grey = told.images[row].float().mean(0, keepdim=True) / 255
+    show_image(axes, FADED * grey)
+    rows, columns = told.grid
+    height, width = told.cell
+    cells = np.empty((rows, columns, 4))
+    cells[..., :3] = to_rgb(ATTENTION)
+    cells[..., 3] = OPACITY[told.how] * told.maps(row)[word]
+    axes.imshow(cells, extent=(0, columns * width, rows * height, 0), interpolation="nearest")
+    if told.how == "hard":
+        x0, y0, x1, y1 = told.box(int(told.places[row][word]))
+        edge = [withStroke(linewidth=3, foreground="black")]
+        style = {"fill": False, "edgecolor": READ, "linewidth": 1.6, "clip_on": False, "path_effects": edge}
+        axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, **style))
+
+
 def draw_patches(axes: Axes, patches: Tensor, vertical: bool = False) -> None:
     """Draw the patches (K, G, G, C) of one glimpse side by side, or one below the other, each framed in its colour."""
     scales, size, _, channels = patches.shape
@@ -84,6 +117,31 @@ def answer_of(looks: Looks, row: int, step: int) -> str:
 def short(text: str, most: int = 14) -> str:
     """A text of so many letters at most."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+@cache
+def text_width(text: str, size: float, weight: str = "normal") -> float:
+    """The width of a line of text, in points; with other dots per inch letters are rounded to others."""
+    font = FontProperties(size=size, weight=weight)
+    return RendererAgg(1, 1, DPI).get_text_width_height_descent(text, font, ismath=False)[0] * 72 / DPI
+
+
+def fit(text: str, width: float, size: float, weight: str = "normal") -> str:
+    """A text that is at most so many points wide."""
+    while text_width(text, size, weight) > width:
+        text = short(text, len(text) - 1)
+    return text
+
+
+def wrap(words: Sequence[str], width: float, size: float) -> list[list[str]]:
+    """Break words into lines of at most so many points; a word wider than that is shortened."""
+    lines: list[list[str]] = []
+    for word in (fit(word, width, size) for word in words):
+        if lines and text_width(" ".join([*lines[-1], word]), size) <= width:
+            lines[-1].append(word)
+        else:
+            lines.append([word])
+    return lines
 
 
 def truth_of(target: Tensor, class_names: tuple[str, ...]) -> str:

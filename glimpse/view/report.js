@@ -1,12 +1,6 @@
-"use strict";
-
 // Everything on the page is drawn by render() from `data`, which never changes, and `state`, which the reader changes.
 // Images and glimpses are counted from 0 here and shown by their index in the data set and from 1.
 
-const CANVAS_SIDE = 600; // least number of canvas pixels along the longer side of an image
-
-const byId = (id) => document.getElementById(id);
-const data = JSON.parse(byId("data").textContent);
 const lastStep = Math.max(...data.models.map((model) => model.steps)) - 1;
 const state = { image: 0, step: 0, ofClass: "all", answers: "all", timer: null };
 
@@ -178,19 +172,13 @@ function drawGlimpse(canvas, model, image, step) {
   });
 }
 
-// Sets a canvas up with the image; `zoom` is the number of canvas pixels to a pixel of the image.
+// Sets a canvas up with the image; see `sizeCanvas`.
 function openCanvas(canvas, image) {
-  const [width, height] = data.size;
-  const side = Math.max(width, height);
-  const zoom = side > CANVAS_SIDE ? CANVAS_SIDE / side : Math.ceil(CANVAS_SIDE / side);
-  canvas.width = Math.round(width * zoom);
-  canvas.height = Math.round(height * zoom);
-  canvas.dataset.zoom = zoom;
-  const context = canvas.getContext("2d");
+  const { context, zoom, line } = sizeCanvas(canvas);
   const picture = thumbnails[image].firstChild;
   context.imageSmoothingEnabled = picture.naturalWidth * 2 > canvas.width; // few pixels are shown as such
   if (picture.complete) context.drawImage(picture, 0, 0, canvas.width, canvas.height);
-  return { context, zoom, line: (side * zoom) / 200 };
+  return { context, zoom, line };
 }
 
 function drawTrail(context, points, zoom, line) {
@@ -208,21 +196,6 @@ function drawTrail(context, points, zoom, line) {
   strokeTwice(context, marks, data.colours.trail, line / 2);
   context.fillStyle = data.colours.trail;
   context.fill(marks);
-}
-
-function drawBox(context, [left, top, right, bottom], colour, line) {
-  const path = new Path2D();
-  path.rect(left, top, right - left, bottom - top);
-  strokeTwice(context, path, colour, line);
-}
-
-// On a dark edge every colour can be seen, whatever the image.
-function strokeTwice(context, path, colour, line) {
-  for (const [style, width] of [["rgb(0 0 0 / 60%)", 2 * line], [colour, line]]) {
-    context.strokeStyle = style;
-    context.lineWidth = width;
-    context.stroke(path);
-  }
 }
 
 function drawFootprint(context, [x, y], [spreadX, spreadY], zoom, line) {
@@ -309,22 +282,12 @@ function renderSalient(panel) {
 
 // Small things
 
-function bytes(text) {
-  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-}
-
 function scaleColour(scale) {
   return data.colours.scales[scale % data.colours.scales.length];
 }
 
 function inPercent(percent) {
   return `${percent.toFixed(percent < 0.05 || percent >= 9.95 ? 0 : 1)}%`;
-}
-
-function element(tag, properties, ...children) {
-  const made = Object.assign(document.createElement(tag), properties);
-  made.append(...children);
-  return made;
 }
 
 // The page, made once
@@ -341,10 +304,6 @@ function makeThumbnail({ index, label, source }, image) {
   button.onclick = () => goToImage(image);
   button.dataset.index = index;
   return button;
-}
-
-function clone(id) {
-  return byId(id).content.firstElementChild.cloneNode(true);
 }
 
 function makePanel(model) {
@@ -383,12 +342,6 @@ function fillFilters() {
   );
 }
 
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  byId("theme").textContent = theme === "dark" ? "Light page" : "Dark page";
-  byId("theme").onclick = () => setTheme(theme === "dark" ? "light" : "dark");
-}
-
 const KEYS = {
   ArrowLeft: () => goToStep(state.step - 1),
   ArrowRight: () => goToStep(state.step + 1),
@@ -422,7 +375,6 @@ byId("panels").append(...panels, ...(salientPanel ? [salientPanel] : []));
 byId("no-network").hidden = Boolean(salientPanel);
 byId("scrub").max = lastStep + 1;
 fillFilters();
-setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
 byId("previous").onclick = () => goToStep(state.step - 1);
 byId("next").onclick = () => goToStep(state.step + 1);

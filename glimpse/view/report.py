@@ -1,18 +1,14 @@
 """A report in one HTML file: an explorer of glimpses, several models side by side, then tables and figures.
 
-The file holds all it needs and asks no one for anything, so it opens from a disk without a network. What the page
-shows is drawn in the browser (report.html, report.css, report.js) from the numbers of `Looks`, written into it here.
+What the page shows is drawn in the browser (report.html, report.js) from the numbers of `Looks`, written into it here.
 
 Shapes: B images, T glimpses, K scales, G patch side, C channels, H x W image.
 """
 
-import base64
 import io
-import json
 import re
 from collections.abc import Sequence
 from html import escape
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +17,18 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from matplotlib.figure import Figure
-from PIL import Image
 from torch import Tensor
 
 from glimpse.config import ConfigError
 from glimpse.runs import write_atomically
-from glimpse.view.drawing import FOOTPRINT, RIGHT, SCALE_COLOURS, TRAIL, WRONG, answer_of, truth_of
+from glimpse.view.drawing import FOOTPRINT, SCALE_COLOURS, TRAIL, answer_of, truth_of
 from glimpse.view.looks import Looks
+from glimpse.view.page import data_uri, in_bytes, make_page, reduced
 from glimpse.view.tables import Table
 
 MOST_MODELS = 4  # side by side
 MOST_BARS = 12  # of class probabilities
-IMAGE_SIDE, MAP_SIDE = 320, 96  # the longer side of larger ones is reduced to this, in pixels
-PHOTOGRAPH_SIDE = 128  # from here on JPEG may be used: on small images, shown enlarged, its blocks would be seen
+MAP_SIDE = 96  # the longer side of larger ones is reduced to this, in pixels
 WIDE_FIGURE = 7  # inches; from here on a figure has a line of its own
 RAMP = "inferno"  # matplotlib's, which the colour-blind can read, and unlike the colours of the glimpses
 
@@ -75,7 +70,7 @@ def make_report(
         "images": [
             {
                 "index": int(index),
-                "source": _data_uri(image),
+                "source": data_uri(image),
                 "targets": _classes_of(target),
                 "label": truth_of(target, first.class_names),
             }
@@ -83,21 +78,17 @@ def make_report(
         ],
         "models": [_model(*pair) for pair in zip(looks, sensitivity, strict=True)],
         "salient": None if salient is None else _salient(*salient),
-        "ramp": _base64(torch.from_numpy(matplotlib.colormaps[RAMP](np.arange(256))[:, :3])),
+        "ramp": in_bytes(torch.from_numpy(matplotlib.colormaps[RAMP](np.arange(256))[:, :3])),
         "colours": {"scales": SCALE_COLOURS, "trail": TRAIL, "footprint": FOOTPRINT},
     }
-    parts = {
-        "title": escape(title),
-        "intro": "".join(f"<p>{escape(text)}</p>" for text in re.split(r"\n\s*\n", intro.strip()) if text),
-        "style": f":root {{ --right: {RIGHT}; --wrong: {WRONG}; --trail: {TRAIL} }}\n" + _template("report.css"),
-        "tables": "".join(map(_table_html, tables)),
-        "figures": "".join(_figure_html(*pair, f"figure-{n}") for n, pair in enumerate(figures)),
-        # A "<" could end the element; in JSON it can only be inside a string.
-        "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
-        "script": _template("report.js"),
-    }
-    # In one pass, so that nothing in a title can be taken for a place to fill.
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _template("report.html"))
+    return make_page(
+        "report",
+        title=title,
+        intro=intro,
+        tables=tables,
+        data=data,
+        figures="".join(_figure_html(*pair, f"figure-{n}") for n, pair in enumerate(figures)),
+    )
 
 
 def write_report(path: str | Path, html: str) -> None:
@@ -168,8 +159,8 @@ def _model(looks: Looks, sensitivity: Tensor | None) -> dict[str, Any]:
         "points": _rounded(looks.points, 2),
         "boxes": _rounded(looks.boxes, 2),
         "spread": _rounded(looks.spread, 2) if gaussian else None,
-        "patches": list(map(_base64, looks.patches)),
-        "weights": None if weights is None else list(map(_base64, _to_largest(weights, (2, 3)))),
+        "patches": list(map(in_bytes, looks.patches)),
+        "weights": None if weights is None else list(map(in_bytes, _to_largest(weights, (2, 3)))),
         "classes": classes.tolist(),
         "answers": _rounded(answers, 4),
         "said": [[answer_of(looks, row, step) for step in range(steps)] for row in range(count)],
@@ -190,39 +181,9 @@ def _classes_of(target: Tensor) -> list[int]:
 
 
 def _salient(name: str, maps: Tensor) -> dict[str, Any]:
-    height, width = _reduced(maps.shape[1:], MAP_SIDE)
+    height, width = reduced(maps.shape[1:], MAP_SIDE)
     maps = F.adaptive_max_pool2d(maps.unsqueeze(1), (height, width)).squeeze(1)  # a single strong pixel stays
-    return {"name": name, "size": [width, height], "maps": list(map(_base64, maps))}
-
-
-def _data_uri(image: Tensor) -> str:
-    """An image (C, H, W) as PNG, or as JPEG if it is a photograph and that is smaller."""
-    channels, *shape = image.shape
-    pixels = image.permute(1, 2, 0).numpy()
-    picture = Image.fromarray(pixels if channels == 3 else pixels[..., 0])
-    height, width = _reduced(shape, IMAGE_SIDE)
-    picture = picture.resize((width, height), Image.Resampling.BOX) if [height, width] != shape else picture
-    kinds = {"png": {"optimize": True}}
-    if channels == 3 and max(height, width) >= PHOTOGRAPH_SIDE:
-        kinds["jpeg"] = {"quality": 88}
-    files = {}
-    for kind, options in kinds.items():
-        buffer = io.BytesIO()
-        picture.save(buffer, kind, **options)
-        files[kind] = buffer.getvalue()
-    kind = min(files, key=lambda kind: len(files[kind]))
-    return f"data:image/{kind};base64,{base64.b64encode(files[kind]).decode()}"
-
-
-def _reduced(shape: Sequence[int], most: int) -> list[int]:
-    """The height and width of something whose longer side may have so many pixels."""
-    factor = min(1, most / max(shape))
-    return [max(1, round(length * factor)) for length in shape]
-
-
-def _base64(values: Tensor) -> str:
-    """Numbers in [0, 1] as bytes."""
-    return base64.b64encode((values * 255).round().to(torch.uint8).numpy().tobytes()).decode()
+    return {"name": name, "size": [width, height], "maps": list(map(in_bytes, maps))}
 
 
 def _rounded(values: Tensor, decimals: int) -> list:
@@ -232,21 +193,6 @@ def _rounded(values: Tensor, decimals: int) -> list:
 def _to_largest(values: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Numbers that are not negative, relative to the largest of them."""
     return values / values.amax(dims, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
-
-
-def _table_html(table: Table) -> str:
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.header)
-    body = "".join(
-        f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>'
-        for name, *cells in table.rows
-    )
-    notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
-    title = escape(table.title)
-    return (
-        f'<section class="table"><h2>{title}</h2>'
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{title}">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}</section>\n"
-    )
 
 
 def _figure_html(caption: str, figure: Figure, name: str) -> str:
@@ -273,7 +219,3 @@ def _svg(figure: Figure, caption: str, name: str) -> str:
     label = escape(caption)
     # What has no colour is black to matplotlib, and inherits this one.
     return svg.replace("<svg", f'<svg id="{name}" role="img" aria-label="{label}" fill="currentColor"', 1)
-
-
-def _template(name: str) -> str:
-    return resources.files("glimpse.view").joinpath(name).read_text("utf-8")
