@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from glimpse.data import Batch, ClutteredMNIST, DataError, cluttered_mnist, load_mnist, take
+from glimpse.data import Batch, ClutteredMNIST, DataError, cluttered_mnist, load_mnist
 from glimpse.data.base import below, permutation, random_bits
 
 # sha256 of the frozen sets: scores are comparable only as long as these never change.
@@ -281,6 +281,6 @@ def test_bad_in_order(small):
 
 def test_take_gives_examples_by_their_index(small):
     whole = next(small.in_order(batch_size=10))
-    taken = take(small, [7, 0, 7])
+    taken = small.take([7, 0, 7])
     for field, expected in zip(taken, whole, strict=True):
         assert torch.equal(field, expected[[7, 0, 7]])

@@ -1,6 +1,6 @@
 """Data sets: cluttered MNIST from the embedded MNIST files, torchvision's own, and folders of images."""
 
-from glimpse.data.base import Batch, DataError, DataSet, Splits, take
+from glimpse.data.base import Batch, DataError, DataSet, Splits
 from glimpse.data.cluttered import ClutteredMNIST, Layout, cluttered_mnist
 from glimpse.data.image_data import ImageData
 from glimpse.data.images import image_folder, torchvision_data, torchvision_names
@@ -17,7 +17,6 @@ __all__ = [
     "cluttered_mnist",
     "image_folder",
     "load_mnist",
-    "take",
     "torchvision_data",
     "torchvision_names",
     "unpack_mnist",

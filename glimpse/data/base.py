@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 # First word of every seed: streams with different purposes never share random numbers.
-PERMUTATION, TRAIN_BATCH, FROZEN, HOLD_OUT = 1, 2, 3, 4
+PERMUTATION, TRAIN_BATCH, FROZEN, HOLD_OUT, EPISODES = 1, 2, 3, 4, 5
 
 
 class DataError(ValueError):
@@ -72,23 +72,18 @@ class DataSet(ABC):
             An iterator of batches.
         """
 
+    def take(self, indices: Sequence[int]) -> Batch:
+        """Some examples of the fixed order, a row for each.
 
-def take(data: DataSet, indices: Sequence[int]) -> Batch:
-    """Some examples of the fixed order, by their index.
-
-    Args:
-        data: the data set.
-        indices: any of 0..len(data) - 1, in any order.
-
-    Returns:
-        A batch with one row per index.
-    """
-    wanted = {index: None for index in indices}
-    for index, batch in enumerate(data.in_order(batch_size=1, limit=max(indices) + 1)):
-        if index in wanted:
-            wanted[index] = batch
-    rows = [wanted[index] for index in indices]
-    return Batch(*(torch.cat(field) for field in zip(*rows, strict=True)))
+        Args:
+            indices: any of 0..len - 1, in any order.
+        """
+        wanted = {index: None for index in indices}
+        for index, batch in enumerate(self.in_order(batch_size=1, limit=max(indices) + 1)):
+            if index in wanted:
+                wanted[index] = batch
+        rows = [wanted[index] for index in indices]
+        return Batch(*(torch.cat(field) for field in zip(*rows, strict=True)))
 
 
 class Splits(NamedTuple):

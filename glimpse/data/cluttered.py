@@ -14,7 +14,7 @@ Shapes: B batch, N digits, D distractors, H height, W width. Corners are (y, x) 
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import Literal, NamedTuple, get_args
@@ -148,6 +148,10 @@ class ClutteredMNIST(DataSet):
         """See `DataSet.in_order`; the layout does not depend on any seed of the user's."""
         batches = ordered_batches(len(self), batch_size=batch_size, limit=limit)
         return (self.compose(self._frozen.rows(rows)) for rows in batches)
+
+    def take(self, indices: Sequence[int]) -> Batch:
+        """See `DataSet.take`."""
+        return self.compose(self._frozen.rows(np.asarray(indices)))
 
     @cached_property
     def _frozen(self) -> Layout:

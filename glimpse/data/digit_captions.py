@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from glimpse.data.base import below, ordered_batches, permutation, random_bits, shuffled_batches
-from glimpse.data.captions import CaptionData, Captioned, CaptionSplits, Words
+from glimpse.data.base import below, ordered_batches, random_bits, shuffled_batches
+from glimpse.data.captions import GROUP, CaptionData, Captioned, CaptionSplits, Words, batches_by_length
 from glimpse.data.cluttered import ClutteredMNIST, Layout
 from glimpse.data.digit_grammar import MOST_DIGITS, Digit, Scene, captions_of
 from glimpse.data.mnist import SPLITS, Split, load_mnist
@@ -25,7 +25,6 @@ from glimpse.data.mnist import SPLITS, Split, load_mnist
 NUM_REFERENCES = 5
 _SIZES = {"train": 50_000, "valid": 2_000, "test": 5_000}
 _DIGIT = 28  # side of an MNIST image
-_GROUP = 32  # batches that are sorted together by the length of their captions
 _TRIES = 16  # placements that are drawn at once, and the first without overlap taken
 
 # First word of every seed, see `base.random_bits`; the second tells the streams of the splits apart.
@@ -129,15 +128,16 @@ class DigitCaptions(CaptionData):
 
     def _batches(self, order: np.ndarray, share: slice, seed: int, epoch: int) -> Iterator[Captioned]:
         """Batches of an epoch whose first digits are `order` (batches, batch_size); `share` of the rows of each."""
-        for group, start in enumerate(range(0, len(order), _GROUP)):
-            first = order[start : start + _GROUP]
+        for group, start in enumerate(range(0, len(order), GROUP)):
+            first = order[start : start + GROUP]
             words = (_TRAINING, seed, epoch, group)
             scenes = self._draw(*words, first_digits=first.ravel(), num_captions=1)
             # Every process words the whole group, which sorting needs, and paints only its own rows.
             captions = self._captions(scenes)
-            by_length = np.argsort([len(caption) for (caption,) in captions], kind="stable").reshape(first.shape)
-            for batch in permutation(_ORDER, SPLITS.index(self._split), *words, size=len(first)):
-                rows = by_length[batch, share]
+            lengths = [len(caption) for (caption,) in captions]
+            words = (_ORDER, SPLITS.index(self._split), *words)
+            for batch in batches_by_length(lengths, *words, batch_size=first.shape[1]):
+                rows = batch[share]
                 yield self._paint(scenes.rows(rows), [captions[row] for row in rows])
 
     def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[Captioned]:

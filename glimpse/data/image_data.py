@@ -3,7 +3,7 @@
 Shapes: B batch, C channels, H height, W width.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -96,25 +96,19 @@ class ImageData(DataSet):
             rank=rank,
             world_size=world_size,
         )
-        return self._batches([rows[share].tolist() for rows in order])
+        return read_batches(self, [rows[share].tolist() for rows in order], self._workers)
 
     def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[Batch]:
         """See `DataSet.in_order`."""
         slices = ordered_batches(len(self), batch_size=batch_size, limit=limit)
-        return self._batches([list(range(rows.start, rows.stop)) for rows in slices])
+        return read_batches(self, [list(range(rows.start, rows.stop)) for rows in slices], self._workers)
 
-    def _batches(self, rows: list[list[int]]) -> Iterator[Batch]:
-        loader = DataLoader(
-            self,
-            batch_sampler=rows,
-            num_workers=self._workers,
-            collate_fn=_as_is,
-            generator=torch.Generator(),  # otherwise it would draw from, and so change, the global one
-        )
-        for batch in loader:
-            if isinstance(batch, DataError):
-                raise batch
-            yield batch
+    def take(self, indices: Sequence[int]) -> Batch:
+        """See `DataSet.take`."""
+        batch = self.__getitems__(list(indices))
+        if isinstance(batch, DataError):
+            raise batch
+        return batch
 
     def __getitems__(self, rows: list[int]) -> Batch | DataError:
         """Reads one batch; called by the DataLoader, possibly in another process.
@@ -123,7 +117,7 @@ class ImageData(DataSet):
             rows: which examples, in 0..len-1.
 
         Returns:
-            The batch. An error is returned, not raised: a worker process would bury it in a traceback.
+            The batch, or the error; see `read_batches`.
         """
         try:
             images, labels = zip(*(self._item(int(self._part.indices[row])) for row in rows), strict=True)
@@ -173,6 +167,34 @@ def make_splits(
     )
 
 
-def _as_is(batch: Batch | DataError) -> Batch | DataError:
+def read_batches(source: Any, batches: list[list[int]], workers: int) -> Iterator[Any]:
+    """Reads one batch after the other, if wanted in processes of their own.
+
+    Args:
+        source: `source.__getitems__(rows)` reads a batch. An error is to be returned, not raised: a worker process
+            would bury it in a traceback.
+        batches: which rows make up each batch.
+        workers: number of processes that read; 0 reads in this one.
+
+    Returns:
+        An iterator of what was read.
+
+    Raises:
+        DataError: If one is returned, when its turn comes.
+    """
+    loader = DataLoader(
+        source,
+        batch_sampler=batches,
+        num_workers=workers,
+        collate_fn=_as_is,
+        generator=torch.Generator(),  # otherwise it would draw from, and so change, the global one
+    )
+    for batch in loader:
+        if isinstance(batch, DataError):
+            raise batch
+        yield batch
+
+
+def _as_is(batch: Any) -> Any:
     """Stands in for the DataLoader's own collation; a function, not a lambda, so that it can be pickled."""
     return batch
