@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import Any
 
+import glimpse.envs  # noqa: F401  registers the environments
+
 __version__ = "0.1.0"
 
 # Where each public name lives. They are imported when first used, so that the scripts can answer --help and a mistyped

@@ -1,0 +1,154 @@
+"""Train a stock agent, Stable-Baselines3's PPO, on a flat environment: python examples/ppo.py.
+
+The agent is told nothing of glimpses: it gets lines of numbers, the last few of them stacked, and a reward of 1 for
+every right answer. On one core, beside other work: under two minutes, and 86.9% of the last answers on test images are
+right (2000 episodes, seed 0), against 10.1% of random ones. Needs the packages of `pip install glimpse[rl]`. Writes the
+reward curve to ppo.png (--out).
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from matplotlib.figure import Figure
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import VecEnv, VecFrameStack
+
+import glimpse.envs  # noqa: F401  registers the environments
+from glimpse.metrics import wilson_interval
+
+ID = "glimpse/MNIST-flat-v0"
+GLIMPSES = 4
+TASK = {
+    "num_glimpses": GLIMPSES,
+    "patch_size": 8,
+    "num_scales": 2,
+    "first": "centre",
+    "motion": "relative",
+    "reward": "accuracy",
+}
+
+
+class Stepped(VecEnv):
+    """A vector environment of Gymnasium in the form that Stable-Baselines3 knows."""
+
+    def __init__(self, num_envs: int, **options: Any):
+        """Make the environments; episodes that end are followed by others in the same step, as is the custom there."""
+        self.env = gymnasium.make_vec(
+            ID,
+            num_envs=num_envs,
+            vectorization_mode="vector_entry_point",
+            autoreset_mode="SameStep",
+            **{**TASK, **options},
+        )
+        super().__init__(num_envs, self.env.single_observation_space, self.env.single_action_space)
+        self.rewards: list[float] = []  # the mean of every step
+
+    def reset(self) -> np.ndarray:
+        """Begin episodes everywhere."""
+        return self.env.reset(seed=self._seeds[0])[0]
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Keep the actions."""
+        self._actions = actions
+
+    def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        """Take them."""
+        observation, rewards, ended, _, infos = self.env.step(self._actions)
+        self.rewards.append(rewards.mean())
+        right = infos["final_info"]["right"] if ended.any() else ended
+        each: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for row in ended.nonzero()[0]:
+            each[row] = {"terminal_observation": infos["final_obs"][row], "right": right[row]}
+        return observation, rewards.astype(np.float32), ended, each
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.env.close()
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """An attribute that all environments share."""
+        return [getattr(self.env, attr_name)] * self.num_envs
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Not offered."""
+        raise NotImplementedError("the environments are one object: make them with other options instead")
+
+    def env_method(self, method_name: str, *arguments: Any, indices: Any = None, **named: Any) -> list[Any]:
+        """Not offered."""
+        raise NotImplementedError("the environments are one object and have no methods of their own")
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+        """None is."""
+        return [False] * self.num_envs
+
+
+def last_answers(agent: PPO | None, episodes: int, seed: int) -> np.ndarray:
+    """Play test images, one episode each, by the agent or at random; whether the last answers were right."""
+    envs = VecFrameStack(Stepped(episodes, split="test"), GLIMPSES)
+    envs.seed(seed)
+    observation = envs.reset()
+    envs.action_space.seed(seed)
+    for _ in range(GLIMPSES):
+        if agent is None:
+            actions = np.stack([envs.action_space.sample() for _ in range(episodes)])
+        else:
+            actions, _ = agent.predict(observation, deterministic=True)
+        observation, _, _, infos = envs.step(actions)
+    return np.array([info["right"] for info in infos])
+
+
+def draw_curve(path: Path, rewards: np.ndarray, num_envs: int) -> None:
+    """Draw the reward of an answer against the steps taken."""
+    window = max(1, len(rewards) // 100)
+    smooth = np.convolve(rewards, np.ones(window) / window, "valid")
+    steps = (np.arange(len(smooth)) + window) * num_envs
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(steps / 1e6, smooth, color="#0072B2", label="PPO, exploring")
+    axes.axhline(0.1, color="#8C8C8C", linestyle="--", label="random")
+    axes.set(xlabel="steps, in millions", ylabel="reward per step", ylim=(0, 1), title=f"{ID}, {GLIMPSES} glimpses")
+    axes.legend(loc="upper left")
+    figure.savefig(path, dpi=150)
+
+
+def main() -> None:
+    """Train, score and draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=800_000, help="steps of all environments to train for")
+    parser.add_argument("--envs", type=int, default=256, help="environments")
+    parser.add_argument("--episodes", type=int, default=2000, help="test images to score with")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("ppo.png"), help="where the reward curve goes")
+    arguments = parser.parse_args()
+    envs = Stepped(arguments.envs)
+    agent = PPO(
+        "MlpPolicy",
+        VecFrameStack(envs, GLIMPSES),
+        n_steps=4 * GLIMPSES,
+        batch_size=1024,
+        n_epochs=4,
+        gamma=0.5,  # an answer is rewarded at once; only the way there needs patience
+        learning_rate=1e-3,
+        policy_kwargs={"net_arch": [256, 128], "log_std_init": -1.0},
+        seed=arguments.seed,
+        device="cpu",
+    )
+
+    def report(name: str, right: np.ndarray) -> None:
+        low, high = wilson_interval(int(right.sum()), len(right))
+        interval = f"95% interval {100 * low:.1f} to {100 * high:.1f}"
+        print(f"{name:16}{100 * right.mean():6.1f}% of the last answers right ({interval})", flush=True)
+
+    report("at random", last_answers(None, arguments.episodes, seed=1))
+    report("before training", last_answers(agent, arguments.episodes, seed=1))
+    agent.learn(arguments.steps)
+    report("after training", last_answers(agent, arguments.episodes, seed=1))
+    draw_curve(arguments.out, np.array(envs.rewards), arguments.envs)
+    print(f"reward curve: {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()

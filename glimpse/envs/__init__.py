@@ -1,0 +1,77 @@
+"""Active perception as Gymnasium environments: an agent moves the glimpse sensor over an image and says what it shows.
+
+Importing this package registers the environments and does no more: no data is read, and torch is not imported before an
+environment is made. `GlimpseEnv` is the manual of them all.
+"""
+
+from importlib import import_module
+from typing import Any
+
+import gymnasium
+
+# Where each public name lives; imported when first used.
+_HOMES = {
+    "GlimpseEnv": "single",
+    "GlimpseVectorEnv": "vector",
+    "Played": "playing",
+    "options_of": "playing",
+    "play": "playing",
+}
+
+# The tasks of Recurrent Models of Visual Attention (arXiv:1406.6247) with the settings of the configs of these names.
+_TASKS: dict[str, dict[str, Any]] = {
+    "Cluttered60": {
+        "data": {"canvas": 60, "num_distractors": 4},
+        "num_glimpses": 6,
+        "patch_size": 12,
+        "num_scales": 3,
+    },
+    "Cluttered100": {
+        "data": {"canvas": 100, "num_distractors": 8},
+        "num_glimpses": 8,
+        "patch_size": 12,
+        "num_scales": 4,
+    },
+    "Translated60": {
+        "data": {"canvas": 60, "num_distractors": 0},
+        "num_glimpses": 6,
+        "patch_size": 12,
+        "num_scales": 3,
+    },
+    "MNIST": {
+        "data": {"canvas": 28, "num_distractors": 0},
+        "num_glimpses": 6,
+        "patch_size": 8,
+        "num_scales": 1,
+        "first": "random",
+    },
+}
+_VARIANTS: dict[str, dict[str, Any]] = {"": {}, "-flat": {"flat": True, "answer": "scores"}}
+
+IDS = tuple(f"glimpse/{task}{variant}-v0" for variant in _VARIANTS for task in _TASKS)
+
+__all__ = ["IDS", *_HOMES]
+
+
+def _register() -> None:
+    for variant, form in _VARIANTS.items():
+        for task, settings in _TASKS.items():
+            gymnasium.register(
+                id=f"glimpse/{task}{variant}-v0",
+                entry_point="glimpse.envs.single:GlimpseEnv",
+                vector_entry_point="glimpse.envs.vector:GlimpseVectorEnv",
+                kwargs={**settings, **form},
+            )
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'glimpse.envs' has no attribute {name!r}")
+    return getattr(import_module(f"glimpse.envs.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
+
+
+_register()

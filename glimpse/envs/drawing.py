@@ -1,0 +1,76 @@
+"""The picture of an environment: a frame of the animation that shows what models do.
+
+Shapes: T glimpses, K scales, G patch side, C channels.
+"""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glimpse.classifier import Rollout
+from glimpse.envs.game import Game, logits_of
+from glimpse.losses import correct
+from glimpse.sensor import to_pixels
+from glimpse.view.animation import draw_frame, rasterise
+from glimpse.view.looks import Looks
+
+
+def frame(game: Game, row: int) -> np.ndarray:
+    """Draw one environment of a batch as it is now: (H, W, 3), uint8.
+
+    The answer is the last one given, so at the end of an episode the one to the glimpse that is shown, and before that
+    the one to the glimpse before; after a reset there is none.
+    """
+    step = game.step[row] - game.over[row]  # no glimpse follows the last answer
+    figure = draw_frame([_looks(game, row)], 0, int(step))
+    if not game.step[row]:
+        verdict = next(text for text in figure.texts if text.get_text().startswith("says "))
+        verdict.set(text="says nothing yet", color="black")
+    return rasterise(figure)
+
+
+def _looks(game: Game, row: int) -> Looks:
+    """What there is to draw; the entries of glimpses that are not yet, or no more needed, stay undrawn."""
+    images, targets = game.images[row : row + 1], game.targets[row : row + 1]
+    height, width = images.shape[2:]
+    locations = torch.from_numpy(game.trail[row : row + 1].copy())  # (1, T, 2)
+    here = torch.from_numpy(game.location[row : row + 1].copy())
+    patches = game.sensor.view(images).at(here).unflatten(1, (game.sensor.num_scales, -1))  # (1, K, C, G, G)
+    logits = _logits(game, row)
+    answers = (logits.sigmoid() if game.multi_label else logits.softmax(-1)) * bool(game.step[row])
+    nothing = locations.new_zeros(1, 0)
+    steps = (1, game.num_glimpses)
+    return Looks(
+        name="agent",
+        how="hard",
+        images=images,
+        targets=targets,
+        class_names=game.episodes.data.class_names,
+        answers=answers.expand(*steps, -1),
+        right=(correct(logits, targets) > 0).expand(steps),
+        points=to_pixels(locations, height, width),
+        boxes=game.sensor.boxes(locations, height, width),
+        spread=torch.zeros_like(locations),
+        patches=patches.permute(0, 1, 3, 4, 2).unsqueeze(1).expand(*steps, -1, -1, -1, -1).clamp(0, 1),
+        weights=None,
+        rollout=Rollout(
+            logits=logits.expand(*steps, -1),
+            locations=locations,
+            stds=torch.zeros_like(locations),
+            log_probs=None,
+            entropies=nothing,
+            baselines=None,
+            weights=None,
+            glimpses=nothing.expand(*steps, 0),
+        ),
+    )
+
+
+def _logits(game: Game, row: int) -> Tensor:
+    """The last answer as logits (1, 1, classes); of a label, such as leave no doubt."""
+    answer = game.answers[row]
+    if game.answer == "scores":
+        return logits_of(answer).view(1, 1, -1)
+    marks = torch.from_numpy(answer) if game.multi_label else F.one_hot(torch.tensor(answer), game.num_classes)
+    return (200.0 * marks - 100).view(1, 1, -1)

@@ -1,0 +1,116 @@
+"""What an episode shows: an example of a data set, as a function of one or two integers.
+
+Those integers are drawn by the environment's own generator and nothing else is left to chance, so that an episode
+depends on the environment's seed alone, whatever other environments do beside it.
+
+Shapes: B episodes.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+
+from glimpse.build import build_data
+from glimpse.config import DataConfig
+from glimpse.data import Batch, ClutteredMNIST, DataSet, Layout, Splits
+from glimpse.data.base import EPISODES
+from glimpse.data.mnist import Split
+
+Source = DataConfig | Splits | DataSet
+
+
+class Draw(NamedTuple):
+    """Which example, and in training of cluttered MNIST in which layout."""
+
+    index: np.ndarray  # (B,) int64
+    layout: np.ndarray | None  # (B,) int64; None for the example as it is scored
+
+
+class Episodes:
+    """The examples of one split, by number; immutable, so that copies of an environment share it."""
+
+    def __init__(self, source: Source, split: Split):
+        """Open the data.
+
+        Args:
+            source: A config, three splits, or one data set.
+            split: Which of the three; of one data set, whether it is shown as in training ("train") or as in scoring.
+
+        Raises:
+            ValueError: If there is no such split, or the data has no classes.
+            DataError: If the data cannot be read.
+        """
+        if split not in get_args(Split):
+            raise ValueError(f"split must be one of {', '.join(get_args(Split))}, got {split!r}")
+        self._source, self._split = source, split
+        data = _built(source) if isinstance(source, DataConfig) else source
+        self.data = getattr(data, split) if isinstance(data, Splits) else data
+        if not isinstance(self.data, DataSet):
+            kind = getattr(source, "kind", type(source).__name__)
+            raise ValueError(f"data must be images with classes (a glimpse.data.DataSet), got {kind!r}")
+        self._fresh = split == "train" and isinstance(self.data, ClutteredMNIST)
+
+    def draw(self, generators: list[np.random.Generator]) -> Draw:
+        """Draw an episode with each of B generators."""
+        size = len(self.data)
+        if not self._fresh:
+            return Draw(np.array([generator.integers(size) for generator in generators]), None)
+        return Draw(*np.array([generator.integers(size, size=2) for generator in generators]).T)
+
+    def show(self, draw: Draw) -> Batch:
+        """The images of B episodes."""
+        data = self.data
+        if draw.layout is not None:
+            layout = _pool(data).rows(draw.layout)
+            layout.digits[:, 0] = draw.index  # a copy: rows are picked one by one
+            return data.compose(layout)
+        return data.take(draw.index.tolist())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Episodes, (self._source, self._split)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Episodes":
+        return self
+
+
+def source_of(data: Source | Mapping[str, Any], changes: Mapping[str, Any]) -> Source:
+    """The data that an environment is told of.
+
+    Args:
+        data: A config, or its settings by name; or splits or a data set, made already.
+        changes: Settings of a config that are to be others.
+
+    Raises:
+        ValueError: If there is no such setting, or nothing that it could change.
+    """
+    if not isinstance(data, DataConfig | Mapping):
+        if changes:
+            raise ValueError(
+                f"unknown options {', '.join(changes)}: those of the data can only be set if data is a DataConfig or a "
+                f"mapping, got {type(data).__name__}"
+            )
+        return data
+    settings = {**data, **changes} if isinstance(data, Mapping) else changes
+    valid = [field.name for field in dataclasses.fields(DataConfig)]
+    if unknown := set(settings) - set(valid):
+        raise ValueError(
+            f"unknown options {', '.join(sorted(unknown))}; beside those of GlimpseEnv, the options of the data are "
+            f"{', '.join(valid)}"
+        )
+    settings = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+    return DataConfig(**settings) if isinstance(data, Mapping) else dataclasses.replace(data, **settings)
+
+
+@lru_cache(maxsize=8)
+def _built(config: DataConfig) -> Any:
+    """The data of a config; the environments of a process share it."""
+    return build_data(config)
+
+
+@lru_cache(maxsize=8)
+def _pool(data: ClutteredMNIST) -> Layout:
+    """As many layouts as there are images; any image in any of them is an example, made without a stream of its own."""
+    return data.draw(EPISODES, first_digits=np.arange(len(data)))
