@@ -5,6 +5,7 @@
     python evaluate.py compare --configs A.yaml B.yaml --seeds 3      trains what is missing first
     python evaluate.py animate RUN [RUN] --out glimpses.gif
     python evaluate.py report RUN RUN ... --out report.html
+    python evaluate.py caption RUN photo.jpg ...
 
 RUN is a run folder that train.py made. Nothing else is needed, except the images of a data set of your own.
 `python evaluate.py COMMAND --help` lists the options of a command.
@@ -44,10 +45,11 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    shared = argparse.ArgumentParser(add_help=False)
+    device = argparse.ArgumentParser(add_help=False)
+    device.add_argument("--device", default="auto", help="auto, cpu, cuda, mps ... (default: auto)")
+    device.add_argument("--threads", type=count, default=0, help="CPU threads (default: torch's own choice)")
+    shared = argparse.ArgumentParser(add_help=False, parents=[device])
     shared.add_argument("--split", choices=["valid", "test"], default="test", help="which images (default: test)")
-    shared.add_argument("--device", default="auto", help="auto, cpu, cuda, mps ... (default: auto)")
-    shared.add_argument("--threads", type=count, default=0, help="CPU threads (default: torch's own choice)")
     read = argparse.ArgumentParser(add_help=False)
     read.add_argument("--read", choices=["hard", "soft"], help="read this way (default: as the run was scored)")
 
@@ -128,9 +130,10 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         "glimpses",
         parents=[shared, read, choice],
         help="a picture of what was seen, glimpse by glimpse",
-        description="Draw images with the squares that were read, and the patches as the network got them.",
+        description="Draw images with the squares that were read, and the patches as the network got them; of "
+        "captioners, where they looked for each word, several runs one under the other.",
     )
-    command.add_argument("runs", nargs=1, metavar="RUN", help="run folder")
+    command.add_argument("runs", nargs="+", metavar="RUN", help="run folder; of captioners, one or several")
     command.add_argument("--count", type=count, default=3, help="how many images (default: 3)")
     command.add_argument("--out", type=Path, default=Path("glimpses.png"), help="picture to write (PNG, PDF, SVG)")
     command.set_defaults(command="glimpses")
@@ -157,6 +160,21 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     command.add_argument("--count", type=count, default=100, help="how many images to explore (default: 100)")
     command.add_argument("--out", type=Path, default=Path("report.html"), help="page to write (default: report.html)")
     command.set_defaults(command="report")
+
+    command = commands.add_parser(
+        "caption",
+        parents=[device, read],
+        help="describe your own images in words",
+        description="Let a captioner describe image files, with the beam of its test. With --out, draw where it looked "
+        "for each word: a sheet (PNG, PDF, SVG), an animation (GIF, MP4) or a page to point at (HTML).",
+    )
+    command.add_argument("run", metavar="RUN", help="run folder of a captioner")
+    command.add_argument("images", nargs="+", type=Path, metavar="IMAGE", help="image files")
+    command.add_argument(
+        "--beside", nargs="+", default=[], metavar="RUN", help="other captioners to describe the same images"
+    )
+    command.add_argument("--out", type=Path, help="what to draw (default: only print the captions)")
+    command.set_defaults(command="caption")
 
     if arguments[:1] == ["compare"]:
         arguments, settings = take_settings(arguments)

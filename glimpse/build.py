@@ -15,7 +15,9 @@ from glimpse.config import Config, ConfigError, DataConfig, different, images_of
 from glimpse.data import DataSet, Splits, cluttered_mnist, image_folder, torchvision_data
 from glimpse.data.captions import CaptionSplits
 from glimpse.data.digit_captions import digit_captions
-from glimpse.encoders import SmallEncoder
+from glimpse.data.photos import coco_captions, karpathy_captions
+from glimpse.encoders import BackboneEncoder, SmallEncoder
+from glimpse.features import with_features
 from glimpse.networks import GlimpseNetwork, RecurrentCore
 from glimpse.processes import Processes
 from glimpse.runs import Run, RunError, names_of
@@ -35,6 +37,16 @@ def build_data(config: DataConfig) -> Splits | CaptionSplits:
             num_distractors=config.num_distractors,
             distractor_size=config.distractor_size,
         )
+    if config.kind in ("coco", "karpathy"):
+        shared = {
+            "root": Path(config.root),
+            "size": images_of(config).size,
+            "broken": config.broken,
+            "workers": config.workers,
+        }
+        if config.kind == "karpathy":
+            return karpathy_captions(**shared, annotations=config.annotations)
+        return coco_captions(**shared, year=config.year, valid_fraction=config.valid_fraction)
     if config.kind == "cluttered":
         return cluttered_mnist(
             canvas=images_of(config).canvas,
@@ -146,17 +158,18 @@ def _recurrent_attention(config: Config, *, channels: int, num_classes: int) -> 
     )
 
 
-def make_captioner(config: Config, *, channels: int, vocabulary_size: int) -> Captioner:
-    """Make a captioner, with weights that depend on the seed alone."""
+def make_captioner(config: Config, *, channels: int, vocabulary_size: int, pretrained: bool = True) -> Captioner:
+    """Make a captioner, with weights that depend on the seed alone.
+
+    Args:
+        config: The settings.
+        channels: Channels of the images.
+        vocabulary_size: Number of words.
+        pretrained: Whether the encoder gets the weights that the config names; in vain if others will replace them.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        encoder = SmallEncoder(
-            in_channels=channels,
-            out_dim=config.encoder.dim,
-            stride=config.encoder.stride,
-            pixel_mean=config.network.pixel_mean,
-            pixel_std=config.network.pixel_std,
-        )
+        encoder = _make_encoder(config, channels, pretrained)
         attention = Attention(
             state_dim=config.decoder.state_dim,
             annotation_dim=encoder.out_dim,
@@ -176,12 +189,48 @@ def make_captioner(config: Config, *, channels: int, vocabulary_size: int) -> Ca
         return Captioner(encoder=encoder, decoder=decoder)
 
 
+def _make_encoder(config: Config, channels: int, pretrained: bool) -> SmallEncoder | BackboneEncoder:
+    settings = config.encoder
+    if settings.name == "small":
+        return SmallEncoder(
+            in_channels=channels,
+            out_dim=settings.dim,
+            channels=settings.channels,
+            stride=settings.stride,
+            pixel_mean=config.network.pixel_mean,
+            pixel_std=config.network.pixel_std,
+        )
+    try:
+        encoder = BackboneEncoder(name=settings.name, weights=settings.weights if pretrained else None)
+    except ValueError as error:
+        raise ConfigError(f"encoder: {error}") from error
+    if settings.fine_tune_from is not None:
+        encoder.trunk.requires_grad_(True)  # several processes must know from the beginning what will be learned
+    return encoder
+
+
+def keep_features(config: Config, data: CaptionSplits, model: Captioner, processes: Processes) -> CaptionSplits:
+    """The same data with what the encoder makes of the images in place of them, if the config has a cache for it."""
+    if config.encoder.cache is None:
+        return data
+    return with_features(
+        data,
+        model.encoder,
+        config.encoder.cache,
+        name=config.encoder.name,
+        batch_size=2 if processes.device.type == "cpu" else 64,  # what lies in a CPU's cache is quicker
+        processes=processes,
+    )
+
+
 def _build_captioning(config: Config, processes: Processes) -> Captioning:
     data = build_data(config.data)
     vocabulary = Vocabulary.of(data.train.vocabulary_captions(), min_count=config.decoder.min_count)
     model = make_captioner(config, channels=data.train.image_shape[0], vocabulary_size=len(vocabulary))
     if config.init_from is not None:
         Run.open(config.init_from).load_weights(model)
+    data = keep_features(config, data, model, processes)
+    start = config.encoder.fine_tune_from
     return Captioning(
         model=model,
         data=data,
@@ -189,6 +238,7 @@ def _build_captioning(config: Config, processes: Processes) -> Captioning:
         loss=config.loss,
         score=config.score,
         max_length=config.decoder.max_length,
+        unfreeze_at=None if start is None else (start - 1) / config.train.epochs,
         seed=config.seed,
         batch_size=config.train.batch_size,
         limit=config.train.limit,
@@ -246,11 +296,11 @@ class LoadedCaptioner(NamedTuple):
     run: Run
     model: Captioner
     vocabulary: Vocabulary
-    data: CaptionSplits
+    image_shape: tuple[int, int, int]  # (C, H, W) of the images it was trained on
 
 
 def load_captioner(folder: str | Path) -> LoadedCaptioner:
-    """Open the run folder of a captioner, with its best weights, its words and its data.
+    """Open the run folder of a captioner, with its best weights and its words.
 
     Raises:
         RunError: If the folder is not such a run, or its checkpoint cannot be used.
@@ -260,12 +310,13 @@ def load_captioner(folder: str | Path) -> LoadedCaptioner:
         raise RunError(f"{folder} is not the run of a captioner, but of model {run.config.model}")
     about = run.read_json("meta.json")
     try:
-        channels, vocabulary = int(about["image_shape"][0]), Vocabulary(about["words"])
+        channels, height, width = map(int, about["image_shape"])
+        vocabulary = Vocabulary(about["words"])
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise RunError(f"{run.folder / 'meta.json'} is broken: {error!r}") from error
-    model = make_captioner(run.config, channels=channels, vocabulary_size=len(vocabulary))
+    model = make_captioner(run.config, channels=channels, vocabulary_size=len(vocabulary), pretrained=False)
     run.load_weights(model)
-    return LoadedCaptioner(run, model.eval(), vocabulary, build_data(run.config.data))
+    return LoadedCaptioner(run, model.eval(), vocabulary, (channels, height, width))
 
 
 class Loaded(NamedTuple):
@@ -289,7 +340,7 @@ def load_runs(folders: Sequence[str | Path]) -> tuple[list[Loaded], Splits]:
         raise RunError("there must be at least one run folder, got none")
     runs = [Run.open(folder) for folder in folders]
     if captioners := [run.folder for run in runs if run.config.model == "captioner"]:
-        raise RunError(f"{captioners[0]} writes captions: it can be scored, but neither shown nor compared")
+        raise RunError(f"{captioners[0]} writes captions: it can be scored and shown, but not compared")
     if twice := [run.folder for run in runs if sum(run.folder.samefile(other.folder) for other in runs) > 1]:
         raise RunError(f"each run must be given once, got {twice[0]} more often")
     check_same_images({str(run.folder): run.config for run in runs})

@@ -111,11 +111,13 @@ def cider_d_each(candidates: Sequence[Words], references: Sequence[Sequence[Word
     return [score(candidate, captions) for candidate, captions in zip(candidates, references, strict=True)]
 
 
-def caption_scores(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> dict[str, float]:
-    """All scores of the corpus by their usual names; METEOR is absent when `missing_metrics` says so."""
+def caption_scores(
+    candidates: Sequence[Words], references: Sequence[Sequence[Words]], *, meteor: bool = True
+) -> dict[str, float]:
+    """All scores of the corpus by their usual names; METEOR if it is wanted and `missing_metrics` does not name it."""
     scores = {f"BLEU-{n}": score for n, score in enumerate(bleu(candidates, references), 1)}
     scores |= {"ROUGE-L": rouge_l(candidates, references), "CIDEr": cider_d(candidates, references)}
-    if "METEOR" not in missing_metrics():
+    if meteor and "METEOR" not in missing_metrics():
         scores["METEOR"] = _meteor(candidates, references)
     return scores
 

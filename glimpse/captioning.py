@@ -14,14 +14,15 @@ from torch import Tensor, nn
 
 from glimpse import losses
 from glimpse.attention import Read
-from glimpse.caption_metrics import bleu, cider_d, rouge_l
+from glimpse.caption_metrics import caption_scores
 from glimpse.captioner import Captioner, Telling
 from glimpse.config import LossConfig, ScoreConfig
 from glimpse.data.captions import CaptionData, Captioned, CaptionSplits, Words
+from glimpse.data.digit_captions import DigitCaptions
 from glimpse.data.digit_grammar import Digit, digit_mentions, judge
 from glimpse.places import Noise
 from glimpse.processes import Processes
-from glimpse.search import beam, greedy
+from glimpse.search import beam
 from glimpse.tasks import SeededTask, evaluating
 from glimpse.text import Vocabulary
 
@@ -40,6 +41,7 @@ class Captioning(SeededTask):
         loss: LossConfig,
         score: ScoreConfig,
         max_length: int,
+        unfreeze_at: float | None = None,
         seed: int,
         batch_size: int,
         limit: int | None,
@@ -50,15 +52,18 @@ class Captioning(SeededTask):
         self.loss = loss
         self.score = score
         self.max_length = max_length
-        # Without its estimator a hard read teaches nothing about where to look.
-        self.all_parameters_used = model.how == "soft" or loss.reinforce > 0
+        self.unfreeze_at = unfreeze_at  # the part of the training after which the encoder learns too
+        # Without its estimator a hard read teaches nothing about where to look; nothing teaches an encoder before then.
+        self.all_parameters_used = (model.how == "soft" or loss.reinforce > 0) and unfreeze_at is None
 
     def about(self) -> dict[str, Any]:
         """What a run folder has to say for the model to be used without the data."""
         return {"image_shape": self.data.train.image_shape, "words": self.vocabulary.words}
 
     def schedule(self, progress: float) -> None:
-        """See `engine.Task`: nothing changes in the course of the training."""
+        """See `engine.Task`: the encoder may begin to learn."""
+        if self.unfreeze_at is not None and progress >= self.unfreeze_at and self.model.encoder.frozen:
+            self.model.encoder.unfreeze()
 
     def losses(self, model: nn.Module, batch: Captioned, noise: Noise) -> dict[str, tuple[float, Tensor]]:
         """See `engine.Task`."""
@@ -96,9 +101,18 @@ class Captioning(SeededTask):
         return before
 
     def validate(self) -> dict[str, Any]:
-        """Score the validation set, greedily; the error is the share of captions that are not true and complete."""
+        """Score the validation set, greedily; see `goal` for the error."""
         scores = self._scores(self.data.valid, 1, self.score.limit)
-        return {"error": 1 - scores["true_and_complete"], **scores}
+        return {"error": 1 - scores[self.goal], **scores}
+
+    @property
+    def goal(self) -> str:
+        """The score that selects the best epoch; where it is not known what there is to see, BLEU-4."""
+        return "true_and_complete" if isinstance(self.data.valid, DigitCaptions) else "BLEU-4"
+
+    def describe(self, scores: dict[str, Any]) -> str:
+        """See `engine.Task`."""
+        return f"{self.goal.replace('_', ' ')} {100 * scores[self.goal]:.2f}"
 
     def test(self) -> dict[str, Any]:
         """Score the test set."""
@@ -111,6 +125,7 @@ class Captioning(SeededTask):
             data,
             how=self.score.read,
             width=width,
+            length_penalty=self.score.length_penalty,
             max_length=self.max_length,
             batch_size=self.score.batch_size,
             limit=limit,
@@ -137,6 +152,7 @@ def describe(
     *,
     how: Read | None = None,
     width: int = 1,
+    length_penalty: float = 0.0,
     max_length: int = 20,
     batch_size: int = 500,
     limit: int | None = None,
@@ -150,6 +166,7 @@ def describe(
         data: The data set, taken in its fixed order.
         how: Read hard or soft; the model's own way if not given.
         width: Hypotheses that are kept; 1 is greedy.
+        length_penalty: With a beam, how much longer captions are favoured.
         max_length: The most words of a caption, its end counted.
         batch_size: Images at a time.
         limit: The first so many images only.
@@ -161,10 +178,9 @@ def describe(
     with evaluating(model):
         for batch in data.in_order(batch_size=batch_size, limit=limit):
             annotations = model.annotate(batch.images.to(device))
-            if width == 1:
-                captions = greedy(model.decoder, annotations, max_length=max_length, how=how)
-            else:
-                captions = beam(model.decoder, annotations, width=width, max_length=max_length, how=how)
+            captions = beam(
+                model.decoder, annotations, width=width, length_penalty=length_penalty, max_length=max_length, how=how
+            )
             scenes = zip(batch.boxes.tolist(), batch.classes.tolist(), strict=True)
             for caption, references, (boxes, labels) in zip(captions, batch.captions, scenes, strict=True):
                 digits = tuple(Digit(label, *box) for label, box in zip(labels, boxes, strict=True) if label >= 0)
@@ -174,18 +190,23 @@ def describe(
     return descriptions
 
 
-def score_captions(descriptions: list[Description]) -> dict[str, Any]:
+def score_captions(descriptions: list[Description], *, meteor: bool = False) -> dict[str, Any]:
     """Score captions against their references and, of digits, against what there is.
 
+    Args:
+        descriptions: What was said.
+        meteor: Whether METEOR is wanted too, which takes longer; it is left out where it cannot be computed.
+
     Returns:
-        "images"; BLEU-1 to BLEU-4, ROUGE-L and CIDEr; "true_and_complete": share of captions that name every digit once
-        and state only what holds; "grammatical": share that the grammar can parse; "on_digit": of the digits named that
-        are there, how often the place attended to while naming one lies on such a digit.
+        "images"; BLEU-1 to BLEU-4, ROUGE-L and CIDEr. Of digits, also "true_and_complete": share of captions that name
+        every digit once and state only what holds; "grammatical": share that the grammar can parse; "on_digit": of the
+        digits named that are there, how often the place attended to while naming one lies on such a digit.
     """
     said, references = [one.words for one in descriptions], [one.references for one in descriptions]
     scores: dict[str, Any] = {"images": len(descriptions)}
-    scores |= {f"BLEU-{n}": value for n, value in enumerate(bleu(said, references), 1)}
-    scores |= {"ROUGE-L": rouge_l(said, references), "CIDEr": cider_d(said, references)}
+    scores |= caption_scores(said, references, meteor=meteor)
+    if not any(one.digits for one in descriptions):
+        return scores
     verdicts = [judge(one.words, one.digits, one.canvas) for one in descriptions]
     scores["grammatical"] = sum(verdict.grammatical for verdict in verdicts) / len(verdicts)
     scores["true_and_complete"] = sum(verdict.complete and verdict.true for verdict in verdicts) / len(verdicts)

@@ -106,6 +106,10 @@ class Classification(SeededTask):
         scores = self._greedy(self.data.valid, self.score.limit)
         return {"error": scores["error"][-1], "errors": scores["error"], "hits": scores.get("hit")}
 
+    def describe(self, scores: dict[str, Any]) -> str:
+        """See `engine.Task`."""
+        return f"error {100 * scores['error']:.2f}%"
+
     def test(self) -> dict[str, Any]:
         """Score the test set, greedily."""
         return self._greedy(self.data.test)

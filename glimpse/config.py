@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import yaml
 
+CAPTIONED = ("digit_captions", "coco", "karpathy")  # kinds of data with captions
+
 
 class ConfigError(ValueError):
     """A setting that cannot be; the message names it, says what is valid, and what came."""
@@ -32,8 +34,9 @@ def _require_positive(config: Any, group: str, *names: str) -> None:
 class DataConfig:
     """data: what to look at."""
 
-    kind: Literal["cluttered", "torchvision", "folder", "digit_captions"] = "cluttered"
-    """MNIST digits among clutter, made on the fly; a torchvision data set; a folder of images; digits with captions."""
+    kind: Literal["cluttered", "torchvision", "folder", "digit_captions", "coco", "karpathy"] = "cluttered"
+    """MNIST digits among clutter, made on the fly; a torchvision data set; a folder of images; digits with captions;
+    photographs with captions, as COCO publishes them or in Karpathy's splits."""
     canvas: int | tuple[int, int] = 60
     """cluttered, digit_captions: side of the image in pixels, or [height, width]; at least 28."""
     num_digits: int = 1
@@ -47,19 +50,28 @@ class DataConfig:
     name: str = "CIFAR10"
     """torchvision: class name of the data set."""
     root: str = "data"
-    """torchvision: its folder. folder: one with a subfolder a class, or with train/, valid/ and test/ of such."""
+    """torchvision: its folder. folder: one with a subfolder a class, or with train/, valid/ and test/ of such. coco:
+    that of train2017/, val2017/ and annotations/. karpathy: the folder from which the annotations name image files."""
+    annotations: str = "dataset_coco.json"
+    """karpathy: the JSON file of captions and splits, from root or absolute."""
+    year: Literal[2014, 2017] = 2017
+    """coco: which of the two editions."""
+    broken: Literal["error", "skip"] = "error"
+    """coco, karpathy: what to do about images that are missing or cannot be decoded; skip counts them."""
     size: tuple[int, int] | None = None
-    """torchvision, folder: resize images to [height, width]; null if they have one size already."""
+    """Resize images to [height, width]. torchvision, folder: null if they have one size already. coco, karpathy: they
+    are scaled and cropped; null is [224, 224]."""
     channels: Literal[1, 3] | None = None
     """torchvision, folder: read images as grey (1) or colour (3); null: as the first image is."""
     download: bool = False
     """torchvision: fetch the data if it is not there."""
     valid_fraction: float = 0.1
-    """torchvision, folder: part of the training images held out to select the best epoch, if there is no such split."""
+    """torchvision, folder, coco: part of the training images held out to select the best epoch, if there is no such
+    split."""
     test_fraction: float = 0.1
     """folder: part of the images held out for the test, if there is no test/ folder."""
     workers: int = 0
-    """torchvision, folder: processes that read images."""
+    """torchvision, folder, coco, karpathy: processes that read images."""
 
     def __post_init__(self) -> None:
         canvas = self.canvas if isinstance(self.canvas, tuple) else (self.canvas, self.canvas)
@@ -220,13 +232,34 @@ class LossConfig:
 class EncoderConfig:
     """encoder: model captioner: from an image to a grid of annotations."""
 
+    name: str = "small"
+    """small, four convolutions for digits; or a network of torchvision, as vgg19; or one of timm, as timm:NAME."""
     dim: int = 128
-    """Size of an annotation."""
+    """small: size of an annotation."""
+    channels: int = 16
+    """small: channels of the first convolution; the next two have 2 and 4 times as many."""
     stride: Literal[8, 12] = 12
-    """Pixels from one place of the grid to the next."""
+    """small: pixels from one place of the grid to the next."""
+    weights: str | None = "default"
+    """Not small: default, those that the library downloads; a file of them; or null, random ones."""
+    fine_tune_from: int | None = None
+    """Not small: the epoch, from 1, in which the encoder begins to learn too; null: it stays as it is."""
+    cache: str | None = None
+    """Not small: folder to keep what the encoder makes of all images in, so that it is computed once; null: nowhere."""
 
     def __post_init__(self) -> None:
-        _require_positive(self, "encoder.", "dim")
+        _require_positive(self, "encoder.", "dim", "channels")
+        start = self.fine_tune_from
+        require(start is None or start >= 1, "encoder.fine_tune_from", "null or at least 1", start)
+        require(
+            start is None or self.cache is None,
+            "encoder.cache",
+            "null with encoder.fine_tune_from, as what the encoder makes then changes",
+            self.cache,
+        )
+        for name in ("fine_tune_from", "cache"):
+            value = getattr(self, name)
+            require(value is None or self.name != "small", f"encoder.{name}", "null with encoder.name small", value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,6 +336,8 @@ class ScoreConfig:
     """How to read when scoring; null: as in training. hard, with read: soft and a shrinking std, is soft-to-hard."""
     beam: int = 1
     """Captions, of the test: hypotheses that are kept; 1 is greedy, as validation always is."""
+    length_penalty: float = 0.0
+    """Captions, with a beam: how much longer captions are favoured; 0 for not at all."""
     batch_size: int = 500
     """Images at a time."""
     limit: int | None = None
@@ -310,6 +345,7 @@ class ScoreConfig:
 
     def __post_init__(self) -> None:
         _require_positive(self, "score.", "batch_size", "beam")
+        require(self.length_penalty >= 0, "score.length_penalty", "at least 0", self.length_penalty)
         require(self.limit is None or self.limit >= 1, "score.limit", "null or at least 1", self.limit)
 
 
@@ -347,12 +383,25 @@ class Config:
             "cluttered with attention.policy oracle, which must be told where the digits are",
             self.data.kind,
         )
-        captions = self.data.kind == "digit_captions"
+        start = self.encoder.fine_tune_from
+        require(
+            start is None or start <= self.train.epochs,
+            "encoder.fine_tune_from",
+            f"null or at most train.epochs {self.train.epochs}",
+            start,
+        )
+        captions = self.data.kind in CAPTIONED
         require(
             (self.model == "captioner") == captions,
             "model",
-            "captioner with data.kind digit_captions, and with no other",
+            f"captioner with data.kind {', '.join(CAPTIONED)}, and with no other",
             f"{self.model} with data.kind {self.data.kind}",
+        )
+        require(
+            self.encoder.cache is None or self.data.kind != "digit_captions",
+            "encoder.cache",
+            "null with data.kind digit_captions, whose images are never the same",
+            self.encoder.cache,
         )
         baselines = ("none", "moving_average")
         require(
@@ -373,7 +422,9 @@ def keys(cls: type = Config, prefix: str = "") -> Iterator[str]:
 
 
 def images_of(config: DataConfig) -> DataConfig:
-    """The settings that decide which images there are; all others as by default."""
+    """The settings that decide which images there are; all others as by default, and what null stands for."""
+    if config.kind in ("coco", "karpathy"):
+        config = dataclasses.replace(config, size=config.size or (224, 224))
     if config.kind not in ("cluttered", "digit_captions"):
         return dataclasses.replace(config, workers=DataConfig.workers, download=DataConfig.download)
     canvas = config.canvas if isinstance(config.canvas, tuple) else (config.canvas, config.canvas)

@@ -10,6 +10,7 @@ has `out_dim`, which is A, and `grid(height, width)`, the rows and columns that 
 Shapes: B batch, C channels, H height, W width, L places, A annotation size.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from importlib import import_module
@@ -23,6 +24,7 @@ from torch import Tensor, nn
 from glimpse.sensor import from_pixels
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_WAVES = (0.5, 1, 2)  # across the image, in x and in y
 # Children of a network from which on there is no map of features any more.
 _ENDS = ("avgpool", "flatten", "dropout", "classifier", "fc", "head", "heads")
 
@@ -74,13 +76,14 @@ def _centres(rows: int, columns: int, height: float, width: float) -> Tensor:
 
 
 class SmallEncoder(Encoder):
-    """Four 3 x 3 convolutions with ReLU, pooled by their maximum after the first three.
+    """Four convolutions with ReLU: two that halve the image, one that is pooled by its maximum, one on the grid.
 
-    Pooling, not striding, keeps a place at the centre of what it sees: place (i, j) is the square of `stride` pixels
-    that begins at row i * stride, column j * stride, and sees 50 x 50 pixels around it (38 with a stride of 8), which
-    is more than a digit of 28. What is seen and where it is, a linear function of the place, are added up, so that
-    captions can tell left from right. There is no normalisation over the batch, so that an image alone is encoded as in
-    a batch, in training too. An 84 x 84 image of one channel takes 6 million multiplications (9 with a stride of 8).
+    A place is at the centre of what it sees: place (i, j) is the square of `stride` pixels that begins at row
+    i * stride, column j * stride, and sees 50 x 50 pixels around it (38 with a stride of 8), which is more than a digit
+    of 28. What is seen and where it is, a linear function of the place and of waves across the image, are added up, so
+    that captions can tell left from right, and attention can look beside where it has looked. There is no normalisation
+    over the batch, so that an image alone is encoded as in a batch, in training too. With 16 channels, an 84 x 84 image
+    of one channel takes 16 million multiplications (22 with a stride of 8).
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class SmallEncoder(Encoder):
         *,
         in_channels: int = 1,
         out_dim: int = 128,
+        channels: int = 16,
         stride: int = 12,
         pixel_mean: float = 0.0,
         pixel_std: float = 1.0,
@@ -97,6 +101,7 @@ class SmallEncoder(Encoder):
         Args:
             in_channels: Channels of an image.
             out_dim: Size A of an annotation.
+            channels: Of the first convolution; the next two have 2 and 4 times as many.
             stride: Pixels from place to place, 8 or 12: a grid of 11 x 11 or 7 x 7 places in an image of 84 x 84.
             pixel_mean: Subtracted from the image.
             pixel_std: Divides the image.
@@ -106,12 +111,18 @@ class SmallEncoder(Encoder):
         super().__init__([pixel_mean] * in_channels, [pixel_std] * in_channels)
         self.out_dim = out_dim
         self.stride = stride
-        self.pools = (2, 2, stride // 4)
-        layers: list[nn.Module] = []
-        for before, after, pool in zip((in_channels, 8, 16), (8, 16, 32), self.pools, strict=True):
-            layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), nn.MaxPool2d(pool, ceil_mode=True)]
-        self.layers = nn.Sequential(*layers, nn.Conv2d(32, out_dim, 3, padding=1), nn.ReLU())
-        self.where = nn.Linear(2, out_dim)
+        self.layers = nn.Sequential(
+            nn.Conv2d(in_channels, channels, 4, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(channels, 2 * channels, 4, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(2 * channels, 4 * channels, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(stride // 4),
+            nn.Conv2d(4 * channels, out_dim, 3, padding=1),
+            nn.ReLU(),
+        ).to(memory_format=torch.channels_last)  # twice as fast on a CPU
+        self.where = nn.Linear(2 + 4 * len(_WAVES), out_dim)
         for layer in self.layers:
             if isinstance(layer, nn.Conv2d):  # torch's own start lets the signal fade from layer to layer
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
@@ -121,7 +132,10 @@ class SmallEncoder(Encoder):
         """See `Encoder.features`."""
         height, width = pixels.shape[2:]
         centres = from_pixels(self.centres(height, width).to(pixels), height, width)
-        return self.layers(pixels) + self.where(centres).T.view(-1, *self.grid(height, width))
+        pixels = nn.functional.pad(pixels, (0, -width % self.stride, 0, -height % self.stride))
+        phases = math.pi * (centres.unsqueeze(-1) * centres.new_tensor(_WAVES)).flatten(1)
+        where = self.where(torch.cat([centres, phases.sin(), phases.cos()], 1))
+        return self.layers(pixels) + where.T.view(-1, *self.grid(height, width))
 
     def centres(self, height: int, width: int) -> Tensor:
         """See `Encoder.centres`."""
@@ -129,9 +143,7 @@ class SmallEncoder(Encoder):
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """The rows and columns of places in an image of this size; the last may reach over the edge."""
-        for pool in self.pools:
-            height, width = -(-height // pool), -(-width // pool)
-        return height, width
+        return -(-height // self.stride), -(-width // self.stride)
 
 
 class BackboneEncoder(Encoder):
@@ -147,8 +159,8 @@ class BackboneEncoder(Encoder):
         name: str,
         weights: str | Path | None = None,
         frozen: bool = True,
-        pixel_mean: Sequence[float] = IMAGENET_MEAN,
-        pixel_std: Sequence[float] = IMAGENET_STD,
+        pixel_mean: Sequence[float] | None = None,
+        pixel_std: Sequence[float] | None = None,
     ):
         """Create the encoder.
 
@@ -156,17 +168,19 @@ class BackboneEncoder(Encoder):
             name: A classification network of torchvision, such as vgg19 or resnet50; or one of timm, as "timm:NAME".
             weights: None for random ones; "default" for those the library downloads; or a file of the network's
                 state_dict, with or without its classifier, as .safetensors or as saved by torch.
-            frozen: Whether it stays as it is: no gradients, and batch normalisation as in evaluation, always.
-            pixel_mean: Subtracted from each channel.
-            pixel_std: Divides each channel.
+            frozen: Whether it stays as it is, without gradients and in evaluation mode, until `unfreeze`. Batch
+                normalisation is as in evaluation even then: images are encoded the same in any batch.
+            pixel_mean: Subtracted from each channel; if not given, what timm says of the network, else ImageNet's.
+            pixel_std: Divides each channel; as `pixel_mean`.
         """
-        super().__init__(pixel_mean, pixel_std)
         make = _timm_trunk if name.startswith("timm:") else _torchvision_trunk
         try:
-            self.trunk = make(name.removeprefix("timm:"), weights)
+            trunk, mean, std = make(name.removeprefix("timm:"), weights)
         except (OSError, RuntimeError) as error:
             hint = "; a file will do too" if weights == "default" else ""
             raise ValueError(f"cannot make {name} with weights {weights!r}: {error}{hint}") from error
+        super().__init__(pixel_mean or mean, pixel_std or std)
+        self.trunk = trunk.to(memory_format=torch.channels_last)  # three times as fast on a CPU
         self.frozen = frozen
         self.trunk.requires_grad_(not frozen)
         self.train()
@@ -183,7 +197,8 @@ class BackboneEncoder(Encoder):
 
     def features(self, pixels: Tensor) -> Tensor:
         """See `Encoder.features`."""
-        return self.trunk(pixels)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+            return self.trunk(pixels.contiguous(memory_format=torch.channels_last))
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """See `Encoder.grid`."""
@@ -191,10 +206,11 @@ class BackboneEncoder(Encoder):
         return rows, columns
 
     def train(self, mode: bool = True) -> "BackboneEncoder":
-        """Set training or evaluation mode; what is frozen stays in evaluation."""
+        """Set training or evaluation mode; what is frozen, and batch normalisation, stay in evaluation."""
         super().train(mode)
-        if self.frozen:
-            self.trunk.eval()
+        for module in self.trunk.modules():
+            if self.frozen or isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.training = False
         return self
 
     def unfreeze(self) -> None:
@@ -225,7 +241,10 @@ class _TimmTrunk(nn.Module):
         return self.network.forward_features(pixels)
 
 
-def _torchvision_trunk(name: str, weights: str | Path | None) -> nn.Module:
+Trunk = tuple[nn.Module, Sequence[float], Sequence[float]]  # with the mean and the std of what it was trained on
+
+
+def _torchvision_trunk(name: str, weights: str | Path | None) -> Trunk:
     """What makes the last map of features of a network of torchvision."""
     names = torchvision.models.list_models(module=torchvision.models)
     if name not in names:
@@ -238,10 +257,10 @@ def _torchvision_trunk(name: str, weights: str | Path | None) -> nn.Module:
         kept["features"] = kept["features"][:-1]
     trunk = nn.Sequential(OrderedDict(kept))  # its weights have the names they had
     _load(trunk, weights, name, [child for child in children if child not in kept])
-    return trunk
+    return trunk, IMAGENET_MEAN, IMAGENET_STD
 
 
-def _timm_trunk(name: str, weights: str | Path | None) -> nn.Module:
+def _timm_trunk(name: str, weights: str | Path | None) -> Trunk:
     """What makes the last map of features of a network of timm."""
     try:
         timm = import_module("timm")
@@ -250,7 +269,8 @@ def _timm_trunk(name: str, weights: str | Path | None) -> nn.Module:
     network = timm.create_model(name, pretrained=weights == "default", num_classes=0)
     classifier = network.default_cfg["classifier"]
     _load(network, weights, f"timm:{name}", [classifier] if isinstance(classifier, str) else classifier)
-    return _TimmTrunk(network)
+    about = network.default_cfg
+    return _TimmTrunk(network), about.get("mean", IMAGENET_MEAN), about.get("std", IMAGENET_STD)
 
 
 def _load(network: nn.Module, weights: str | Path | None, name: str, optional: Sequence[str]) -> None:

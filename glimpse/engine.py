@@ -45,6 +45,9 @@ class Task(Protocol):
     def validate(self) -> dict[str, Any]:
         """Scores on the validation set; the lowest "error" is the best."""
 
+    def describe(self, scores: dict[str, Any]) -> str:
+        """The validation scores in a few words, for the line that is printed after each epoch."""
+
     def test(self) -> dict[str, Any]:
         """Scores on the test set."""
 
@@ -252,7 +255,7 @@ class Engine:
         mark = "  best" if self.best and self.best["epoch"] == self.epoch else ""
         return (
             f"epoch {self.epoch}/{self.settings.epochs}  loss {losses['loss']:.4f}  "
-            f"validation error {100 * scores['error']:.2f}%  {self.seconds:.0f} s, {self.seconds_left:.0f} s left{mark}"
+            f"validation {self.task.describe(scores)}  {self.seconds:.0f} s, {self.seconds_left:.0f} s left{mark}"
         )
 
 

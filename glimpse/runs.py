@@ -84,9 +84,7 @@ class Run:
             RunError: If the folder cannot be made, or holds a run already.
         """
         parent = Path(config.train.folder) / name
-        # An absolute path, so that the run can be scored from anywhere.
-        data = dataclasses.replace(config.data, root=str(Path(config.data.root).absolute()))
-        config = config if config.data.kind == "cluttered" else dataclasses.replace(config, data=data)
+        config = _from_anywhere(config)
         try:
             if folder is None:
                 folder = _new_folder(parent, f"seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}")
@@ -240,6 +238,16 @@ def names_of(runs: list[Run]) -> list[str]:
         if taken(names):
             names = [f"{name}, {more(run)}" for name, run in zip(names, runs, strict=True)]
     return names
+
+
+def _from_anywhere(config: Config) -> Config:
+    """The config with absolute paths, so that the run can be scored from any folder."""
+    if config.data.kind != "cluttered":
+        data = dataclasses.replace(config.data, root=str(Path(config.data.root).absolute()))
+        config = dataclasses.replace(config, data=data)
+    paths = {"cache": config.encoder.cache, "weights": config.encoder.weights}
+    paths = {name: path if path in (None, "default") else str(Path(path).absolute()) for name, path in paths.items()}
+    return dataclasses.replace(config, encoder=dataclasses.replace(config.encoder, **paths))
 
 
 def _new_folder(parent: Path, stem: str) -> Path:

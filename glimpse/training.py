@@ -100,8 +100,9 @@ def _finish(run: Run, scores: dict[str, Any], epoch: int) -> None:
     config = run.config
     if config.model == "captioner":
         print(f"\nTest, {scores['images']:,} images, weights of epoch {epoch} (the best in validation):\n")
-        print(caption_table(scores).text())
-        print(f"\nRun folder: {run.folder}")
+        print(caption_table({"score": scores}).text())
+        print(f"\nRun folder: {run.folder}\n\nNext:")
+        print(f"    python evaluate.py report {run.folder}   # point at a word to see where it looked")
         return
     how = config.score.read or config.read
     glimpses = config.model == "attention"

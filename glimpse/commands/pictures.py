@@ -8,11 +8,19 @@ import torch
 from glimpse.attention import Read
 from glimpse.build import Loaded, load_runs
 from glimpse.classification import Outcome, observe
+from glimpse.commands.captions import (
+    PAGES,
+    VIDEOS,
+    animate_captions,
+    are_captioners,
+    draw_caption_sheet,
+    report_captions,
+)
 from glimpse.commands.files import FIGURES, check_out, save_figure
 from glimpse.commands.scores import compare_folders
 from glimpse.comparison import Group, by_chance
 from glimpse.config import ConfigError
-from glimpse.data import Batch, DataSet, Splits, take
+from glimpse.data import Batch, DataSet, Splits
 from glimpse.processes import processes
 from glimpse.runs import RunError
 from glimpse.saliency import pixel_jacobian, saliency, sequential_jacobian
@@ -29,7 +37,9 @@ def animate(options: Namespace) -> None:
     """Animate one or two models."""
     if len(options.runs) > 2:
         raise ConfigError(f"one or two runs can be animated side by side, got {len(options.runs)}")
-    check_out(options.out, (".gif", ".mp4"))
+    check_out(options.out, VIDEOS)
+    if are_captioners(options.runs):
+        return animate_captions(options)
     save_animation(options.out, _look(options), seconds=options.seconds, hold=2 * options.seconds)
     print(f"Wrote {options.out}")
 
@@ -37,6 +47,10 @@ def animate(options: Namespace) -> None:
 def glimpses(options: Namespace) -> None:
     """Draw a sheet of glimpses."""
     check_out(options.out, FIGURES)
+    if are_captioners(options.runs):
+        return draw_caption_sheet(options)
+    if len(options.runs) > 1:
+        raise ConfigError(f"one classifier is drawn at a time, got {len(options.runs)} runs; several captioners may be")
     [looks] = _look(options)
     save_figure(draw_sheet(looks), options.out)
 
@@ -58,7 +72,9 @@ def coverage(options: Namespace) -> None:
 
 def report(options: Namespace) -> None:
     """Write the report: the comparison, and an explorer of images and glimpses."""
-    check_out(options.out, (".html", ".htm"))
+    check_out(options.out, PAGES)
+    if are_captioners(options.runs):
+        return report_captions(options)
     with processes(options.device, options.threads) as here:
         _, splits = _load_attending(options.runs)
         data = getattr(splits, options.split)
@@ -73,7 +89,7 @@ def report(options: Namespace) -> None:
         greedy = {entry.folder: entry.outcomes["greedy"] for group in comparison.groups for entry in group.entries}
         outcomes = [greedy[str(loaded.run.folder)] for loaded in shown]
         indices = _choose(outcomes, data, options)
-        batch = take(data, indices)
+        batch = data.take(indices)
         looks = [
             look(
                 loaded.model,
@@ -165,7 +181,7 @@ def _look(options: Namespace) -> list[Looks]:
             for loaded, how in zip(runs, hows, strict=True)
         ]
         indices = _choose(outcomes, data, options)
-        batch = take(data, indices)
+        batch = data.take(indices)
         return [
             look(
                 loaded.model.to(here.device),

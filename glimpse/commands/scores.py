@@ -4,13 +4,12 @@ import json
 import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from glimpse.build import Loaded, check_same_images, load_captioner, load_runs
-from glimpse.captioning import describe, score_captions
+from glimpse.build import Loaded, check_same_images, load_runs
 from glimpse.classification import score
+from glimpse.commands.captions import score_captioner
 from glimpse.commands.files import FIGURES, check_folder, check_out, save, save_figure
 from glimpse.comparison import Comparison, modes_of
 from glimpse.comparison import compare as compare_runs
@@ -22,7 +21,7 @@ from glimpse.runs import Run
 from glimpse.sweep import Job, train_missing
 from glimpse.variance import measure
 from glimpse.view.comparison import comparison_tables, draw_comparison, group_rows, paired_rows, run_rows, to_csv
-from glimpse.view.tables import caption_table, score_table
+from glimpse.view.tables import score_table
 from glimpse.view.variance_plot import draw_variance, variance_table
 
 
@@ -32,7 +31,7 @@ def score_runs(options: Namespace) -> None:
     with processes(options.device, options.threads) as here:
         for folder in options.runs:
             if Run.open(folder).config.model == "captioner":
-                results.append(score_captioner(folder, options, here.device))
+                results.append(score_captioner(folder, options, here))
                 continue
             [loaded], splits = load_runs([folder])
             how = loaded.how and (options.read or loaded.how)
@@ -70,29 +69,6 @@ def score_runs(options: Namespace) -> None:
                 print(score_table({names.get(mode, mode): values for mode, values in scores.items()}), end="\n\n")
     if options.json:
         print(json.dumps(results, indent=2))
-
-
-def score_captioner(folder: str, options: Namespace, device: torch.device) -> dict[str, Any]:
-    """Score the captions of a run, with the beam that its test had."""
-    run, model, vocabulary, splits = load_captioner(folder)
-    score = run.config.score
-    how = options.read or score.read or run.config.read
-    descriptions = describe(
-        model.to(device),
-        vocabulary,
-        getattr(splits, options.split),
-        how=how,
-        width=score.beam,
-        max_length=run.config.decoder.max_length,
-        batch_size=options.batch_size or score.batch_size,
-        limit=options.limit,
-        device=device,
-    )
-    scores = score_captions(descriptions)
-    if not options.json:
-        print(f"{folder}: {how} read, {scores['images']:,} {options.split} images\n")
-        print(caption_table(scores).text(), end="\n\n")
-    return {"run": str(folder), "split": options.split, "read": how, "beam": score.beam, "scores": scores}
 
 
 def compare(options: Namespace) -> None:

@@ -1,5 +1,6 @@
 """Tables, as text, as Markdown and as rows."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 
@@ -52,12 +53,25 @@ def score_table(scores: dict[str, dict[str, Any]]) -> str:
     return Table("", ["glimpse", *(str(step + 1) for step in range(steps))], rows).text()
 
 
-def caption_table(scores: dict[str, Any]) -> Table:
-    """Lay out the scores of `captioning.score_captions`, a row each, in percent where they are shares."""
+def caption_table(scores: dict[str, dict[str, Any]], notes: Sequence[str] = ()) -> Table:
+    """Lay out the scores of `captioning.score_captions` of each of some models, by its name.
+
+    Args:
+        scores: For each name, the scores of the same images.
+        notes: What else a reader must know.
+
+    Returns:
+        A table with a row per score and a column per model, in percent where they are shares.
+    """
     names = {
         "true_and_complete": "true and complete %",
         "grammatical": "grammatical %",
         "on_digit": "attention on the digit named %",
     }
-    rows = [[names.get(key, key), f"{100 * value:.2f}"] for key, value in scores.items() if isinstance(value, float)]
-    return Table("Captions", ["", "score"], rows)
+    first = next(iter(scores.values()))
+    rows = []
+    for key, value in first.items():
+        if isinstance(value, float):
+            cells = [f"{100 * its[key]:.2f}" if its[key] is not None else "-" for its in scores.values()]
+            rows.append([names.get(key, key), *cells])
+    return Table("Captions", ["", *scores], rows, list(notes))
