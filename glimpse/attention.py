@@ -189,7 +189,8 @@ class AdditiveScorer(nn.Module):
 
     def forward(self, state: Tensor, keys: Tensor) -> Tensor:
         """Relevance (B, L) of keys (B, L, E) to the state (B, D)."""
-        return self.score(torch.tanh(self.query(state).unsqueeze(1) + keys)).squeeze(-1)
+        # In place, as the sum is large and of no other use.
+        return self.score((self.query(state).unsqueeze(1) + keys).tanh_()).squeeze(-1)
 
 
 class BilinearScorer(nn.Module):

@@ -8,7 +8,7 @@ Beam search is done as by the authors of Show, Attend and Tell (arXiv:1502.03044
 leaves the beam, which is one narrower from then on, so that a width of 1 is greedy search. The length penalty is that
 of arXiv:1609.08144, section 7.
 
-Shapes: B batch, L places, W beam width, V vocabulary.
+Shapes: B batch, L places, W beam width, R open hypotheses, V vocabulary.
 """
 
 import math
@@ -110,32 +110,35 @@ def beam(
         return log_prob / ((5 + length) / 6) ** length_penalty
 
     batch = len(annotations.values)
-    memory = _repeat(annotations, width)
-    state = decoder.start(memory)
-    word = torch.full((batch * width,), START, device=memory.values.device)
-    first = torch.arange(batch, device=word.device).unsqueeze(1) * width  # the first row of each image
-    rank = torch.arange(width, device=word.device)
-    room = torch.full((batch, 1), width, device=word.device)  # how many hypotheses of each image may be open
-    # Open hypotheses, best first; those of minus infinity do not exist: in the beginning all but one.
-    log_probs = memory.values.new_full((batch, width), -math.inf)
+    rank = torch.arange(width, device=annotations.values.device)
+    room = torch.full((batch, 1), width, device=rank.device)  # how many hypotheses of each image may be open
+    # Hypotheses, best first; those of minus infinity are not open: in the beginning all but one.
+    log_probs = annotations.values.new_full((batch, width), -math.inf)
     log_probs[:, 0] = 0
+    # Steps are made for the R open ones alone, in the order of images.
+    is_open = log_probs > -math.inf  # (B, W)
+    images = torch.arange(batch, device=rank.device)  # (R,)
+    memory, state = annotations, decoder.start(annotations)
+    word = torch.full_like(images, START)
+    # Annotations are large, and new memory for them would cost more than the copying.
+    copies = Annotations(*(_empty(part, batch * width) for part in annotations))
     choices: list[Choice] = []
     best: list[Found | None] = [None] * batch
     for length in range(1, max_length + 1):
         step = decoder.step(word, state, memory, how=how, sample=False)
-        totals = log_probs.unsqueeze(2) + _sayable(step.logits).view(batch, width, -1)
+        totals = log_probs.new_full((batch, width, step.logits.shape[1]), -math.inf)
+        totals[is_open] = log_probs[is_open].unsqueeze(1) + _sayable(step.logits)
         log_probs, index = _first_best(totals.flatten(1), width)
         log_probs = log_probs.masked_fill(rank >= room, -math.inf)
         parents, words = index // totals.shape[2], index % totals.shape[2]  # (B, W) each
-        rows = (first + parents).flatten()
-        weights, places = step.reading.attention.weights[rows], step.reading.place[rows]
-        choices.append(Choice(parents, words, weights.view(batch, width, -1), places.view(batch, width)))
+        row = (is_open.flatten().cumsum(0) - 1).view(batch, width).gather(1, parents)  # (B, W), of the step
+        choices.append(Choice(parents, words, step.reading.attention.weights[row], step.reading.place[row]))
         ended = (words == END) & (log_probs > -math.inf)
-        for image, row in ended.nonzero().tolist():
-            log_prob = log_probs[image, row].item()
+        for image, position in ended.nonzero().tolist():
+            log_prob = log_probs[image, position].item()
             score = scored(log_prob, length)
             if best[image] is None or score > best[image].score:
-                best[image] = Found(score, log_prob, length - 1, row)
+                best[image] = Found(score, log_prob, length - 1, position)
         room = room - ended.sum(1, keepdim=True)
         log_probs = log_probs.masked_fill(ended, -math.inf)
         # An open hypothesis of log-probability p <= 0 ends, if ever, with some q <= p after n <= max_length words, and
@@ -143,10 +146,16 @@ def beam(
         # over that of max_length, as q <= 0, and at most p over that of max_length. If a sentence found scores no less
         # than that for all that are open, nothing better will come.
         hopes = [scored(log_prob, max_length) for log_prob in log_probs.amax(1).tolist()]
-        if all(hope == -math.inf or (found and found.score >= hope) for hope, found in zip(hopes, best, strict=True)):
+        settled = [found is not None and found.score >= hope for hope, found in zip(hopes, best, strict=True)]
+        log_probs[torch.tensor(settled, device=rank.device)] = -math.inf
+        is_open = log_probs > -math.inf
+        if not is_open.any():
             break
-        state = State(*(part[rows] for part in step.state))
-        word = words.flatten()
+        state = State(*(part[row[is_open]] for part in step.state))
+        word = words[is_open]
+        before, images = images, is_open.nonzero()[:, 0]
+        if not torch.equal(images, before):
+            memory = _copy(annotations, images, copies)
     for image, found in enumerate(best):
         if found is None:
             log_prob, row = log_probs[image].max(0)
@@ -192,9 +201,17 @@ def _sayable(logits: Tensor) -> Tensor:
     return log_probs
 
 
-def _repeat(annotations: Annotations, times: int) -> Annotations:
-    """The annotations of each example so many times, next to each other."""
-    return Annotations(*(None if part is None else part.repeat_interleave(times, 0) for part in annotations))
+def _empty(part: Tensor | None, rows: int) -> Tensor | None:
+    return None if part is None else part.new_empty(rows, *part.shape[1:])
+
+
+def _copy(annotations: Annotations, images: Tensor, copies: Annotations) -> Annotations:
+    """The annotations of the images (R,), each as often as it is named, copied into the first rows of `copies`."""
+    rows = [None if copy is None else copy[: len(images)] for copy in copies]
+    for part, row in zip(annotations, rows, strict=True):
+        if part is not None:
+            torch.index_select(part, 0, images, out=row)
+    return Annotations(*rows)
 
 
 def _first_best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:

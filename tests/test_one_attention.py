@@ -1,0 +1,94 @@
+"""The classifier on a grid and the captioner read through one and the same attention."""
+
+import pytest
+import torch
+from helpers import assert_close, draw, tiny_model
+
+from glimpse.attention import SCORERS, Attention
+from glimpse.captioner import Decoder, State
+from glimpse.classifier import GridGlimpses
+from glimpse.places import Noise
+
+BATCH, SCORES = 4, 6
+every_scorer = pytest.mark.parametrize("scorer", SCORERS)
+
+
+def make_both(scorer):
+    """The glimpses of a classifier, its annotations of some images, and a decoder whose attention has its weights."""
+    model = tiny_model("--attention.places=grid", f"--attention.scorer={scorer}").double()
+    glimpses, state_dim = model.glimpses, model.core.state_dim
+    with torch.no_grad():
+        memory = glimpses.open(draw(BATCH, 1, 12, 14, dtype=torch.float64), num_reads=3, detach=False)
+        encoded = glimpses.network.out_dim
+        attention = Attention(state_dim=state_dim, annotation_dim=encoded, scorer=scorer, dim=SCORES)
+        decoder = Decoder(
+            attention=attention, vocabulary_size=5, embed_dim=3, state_dim=state_dim, annotation_dim=encoded
+        ).double()
+        for weights in glimpses.attention.parameters():
+            weights *= 3  # so that some places are much likelier than others
+        decoder.attention.load_state_dict(glimpses.attention.state_dict())
+    return glimpses, memory, decoder
+
+
+def some_state(decoder):
+    size = decoder.cell.hidden_size
+    return State(*(draw(BATCH, size, seed=seed, dtype=torch.float64) * 4 - 2 for seed in (1, 2)))
+
+
+@every_scorer
+def test_both_hold_the_same_class(scorer):
+    glimpses, _, decoder = make_both(scorer)
+    assert type(glimpses) is GridGlimpses
+    assert type(glimpses.attention) is type(decoder.attention) is Attention
+    assert type(glimpses.attention.scorer) is type(decoder.attention.scorer) is SCORERS[scorer]
+
+
+@pytest.mark.parametrize("how, sample", [("soft", False), ("hard", False), ("hard", True)])
+@every_scorer
+def test_both_give_the_same_reading(scorer, how, sample):
+    """Of the same state and annotations, by the same chance: what is read, where, how likely and how likely others."""
+    glimpses, memory, decoder = make_both(scorer)
+    state, word = some_state(decoder), torch.arange(BATCH)
+    looked = glimpses.attention(state.hidden, memory, how=how, sample=sample, noise=Noise(3))
+    written = decoder.step(word, state, memory, how=how, sample=sample, noise=Noise(3)).reading
+    assert torch.equal(looked.context, written.context)
+    assert torch.equal(looked.place, written.place)
+    assert torch.equal(looked.attention.logits, written.attention.logits)
+    if how == "soft":
+        assert looked.log_prob is None and written.log_prob is None
+    else:
+        assert torch.equal(looked.log_prob, written.log_prob)
+    assert len(set(looked.place.tolist())) > 1
+
+
+@every_scorer
+def test_both_annotate_alike(scorer):
+    glimpses, memory, decoder = make_both(scorer)
+    values = draw(*memory.values.shape, dtype=torch.float64)
+    for one, other in zip(glimpses.attention.annotate(values), decoder.attention.annotate(values), strict=True):
+        assert (one is None and other is None) or torch.equal(one, other)
+
+
+@every_scorer
+def test_the_soft_context_is_the_weighted_sum_of_all_hard_ones(scorer):
+    """The contexts that sampling finds, each times its own probability: every one of the L places has its turn."""
+    glimpses, memory, decoder = make_both(scorer)
+    state, word = some_state(decoder), torch.arange(BATCH)
+    readers = (
+        lambda **options: glimpses.attention(state.hidden, memory, **options),
+        lambda **options: decoder.step(word, state, memory, **options).reading,
+    )
+    places = len(glimpses.cells)
+    for read in readers:
+        found = torch.zeros(BATCH, places, memory.values.shape[2], dtype=torch.float64)
+        seen = torch.zeros(BATCH, places, dtype=torch.bool)
+        for seed in range(2000):
+            hard = read(how="hard", noise=Noise(seed))
+            rows = torch.arange(BATCH)
+            found[rows, hard.place] = hard.log_prob.exp().unsqueeze(1) * hard.context
+            seen[rows, hard.place] = True
+            if seen.all():
+                break
+        assert seen.all()
+        assert_close(found.sum(1), read(how="soft").context, 1e-12)
+        assert not torch.allclose(found.sum(1), memory.values.mean(1))  # which is no plain mean
