@@ -11,6 +11,7 @@ Shapes: B batch, L places, A annotation size.
 
 import sys
 from pathlib import Path
+from typing import NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -26,17 +27,34 @@ from glimpse.search import Caption, beam, greedy
 from glimpse.text import END, SPECIAL, START
 
 BATCH, WIDTH, MAX_LENGTH = 64, 5, 20
-BACKBONE, SIDE, PLACES, SIZE = "mobilenet_v2", 288, 81, 1280  # makes 9 x 9 annotations of an image of 288 x 288
-EMBED, STATE, SCORES, WORDS = 512, 512, 512, 2600
+BACKBONE, SIDE = "mobilenet_v2", 288  # makes 9 x 9 annotations of an image of 288 x 288
 LENGTH = 12  # words of a caption to learn from, END not counted
 
 
-def make_decoder(how: Read = "soft") -> Decoder:
+class Sizes(NamedTuple):
+    """Of a decoder and its annotations."""
+
+    places: int
+    annotation: int
+    embed: int
+    state: int
+    scores: int
+    words: int
+
+
+DIGITS, PHOTOS = Sizes(49, 128, 128, 256, 128, 47), Sizes(81, 1280, 512, 512, 512, 2600)
+
+
+def make_decoder(sizes: Sizes, how: Read = "soft") -> Decoder:
     """A decoder with random weights, always the same."""
     torch.manual_seed(0)
-    attention = Attention(state_dim=STATE, annotation_dim=SIZE, how=how, dim=SCORES)
-    sizes = {"vocabulary_size": WORDS, "embed_dim": EMBED, "state_dim": STATE, "annotation_dim": SIZE}
-    return Decoder(attention=attention, **sizes)
+    return Decoder(
+        attention=Attention(state_dim=sizes.state, annotation_dim=sizes.annotation, how=how, dim=sizes.scores),
+        vocabulary_size=sizes.words,
+        embed_dim=sizes.embed,
+        state_dim=sizes.state,
+        annotation_dim=sizes.annotation,
+    )
 
 
 @torch.no_grad()
@@ -47,7 +65,8 @@ def let_it_end(decoder: Decoder) -> Decoder:
     LSTM counts the words, and END hears of it through the first component of the output, which is kept free for it.
     """
     decoder.to_words.weight *= 8
-    for unit, bias in zip(range(0, 4 * STATE, STATE), (20, 20, 0.05, 20), strict=True):  # enters, stays, tick, shows
+    state = decoder.cell.hidden_size
+    for unit, bias in zip(range(0, 4 * state, state), (20, 20, 0.05, 20), strict=True):  # enters, stays, tick, shows
         for weights in (decoder.cell.weight_ih, decoder.cell.weight_hh, decoder.cell.bias_hh):
             weights[unit] = 0
         decoder.cell.bias_ih[unit] = bias
@@ -61,17 +80,18 @@ def let_it_end(decoder: Decoder) -> Decoder:
     return decoder.eval()
 
 
-def some_annotations() -> Tensor:
+def some_annotations(sizes: Sizes) -> Tensor:
     """Annotations (B, L, A) that have more in common within an image than between images, so that captions differ."""
-    return (torch.randn(BATCH, 1, SIZE) + torch.randn(BATCH, PLACES, SIZE)).relu()
+    places, size = sizes[:2]
+    return (torch.randn(BATCH, 1, size) + torch.randn(BATCH, places, size)).relu()
 
 
 def training() -> None:
     """Training steps, soft, everything included but the reading of the data."""
-    decoder = make_decoder()
+    decoder = make_decoder(PHOTOS)
     model = Captioner(encoder=BackboneEncoder(name=BACKBONE), decoder=decoder)
     optimizer = torch.optim.Adam(decoder.parameters())
-    words = torch.randint(len(SPECIAL), WORDS, (BATCH, LENGTH + 2))
+    words = torch.randint(len(SPECIAL), PHOTOS.words, (BATCH, LENGTH + 2))
     words[:, 0], words[:, -1] = START, END
     lengths = torch.full((BATCH,), LENGTH + 1)
 
@@ -80,18 +100,18 @@ def training() -> None:
         caption_cross_entropy(model(images, words).logits, words[:, 1:], lengths).backward()
         optimizer.step()
 
-    kept, images = some_annotations(), torch.rand(BATCH, 3, SIDE, SIDE)
+    kept, images = some_annotations(PHOTOS), torch.rand(BATCH, 3, SIDE, SIDE)
     assert model.encoder(images[:1]).shape[1:] == kept.shape[1:]
     times = side_by_side({"annotations kept": lambda: learn(kept), "encoded each time": lambda: learn(images)})
-    print(f"Training with {BATCH} captions of {LENGTH} words, annotations {PLACES} x {SIZE} by {BACKBONE}, frozen:\n")
+    print(f"Training with {BATCH} captions of {LENGTH} words of photographs, annotations by {BACKBONE}, frozen:\n")
     table(times, "encoded each time")
 
 
-def searching(how: Read) -> None:
+def searching(what: str, sizes: Sizes, how: Read) -> None:
     """Captions of the same images, whose annotations are ready, searched for together and one at a time."""
-    decoder = let_it_end(make_decoder(how))
+    decoder = let_it_end(make_decoder(sizes, how))
     with torch.no_grad():
-        together = decoder.attention.annotate(some_annotations())
+        together = decoder.attention.annotate(some_annotations(sizes))
     alone = [Annotations(values[None], keys[None], None) for values, keys in zip(*together[:2], strict=True)]
 
     def by_beam(memory: Annotations) -> list[Caption]:
@@ -112,7 +132,7 @@ def searching(how: Read) -> None:
         }
     )
     print(
-        f"\nCaptions of {BATCH} images, {how}, beam width {WIDTH}, {counts[0]} to {counts[-1]} words, "
+        f"\nCaptions of {BATCH} {what}, {how}, beam width {WIDTH}, {counts[0]} to {counts[-1]} words, "
         f"{sum(counts) / BATCH:.1f} on average; {same} of {BATCH} the same in a batch and alone:\n"
     )
     table(times, "beam, one at a time")
@@ -127,10 +147,8 @@ def table(times: dict[str, float], unit: str) -> None:
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    print(
-        f"{torch.get_num_threads()} threads, decoder: embedding {EMBED}, state {STATE}, scores {SCORES}, "
-        f"vocabulary {WORDS:,}.\n"
-    )
+    print(f"{torch.get_num_threads()} threads\n")
     training()
-    searching("soft")
-    searching("hard")
+    for what, sizes in (("images of digits", DIGITS), ("photographs", PHOTOS)):
+        for how in get_args(Read):
+            searching(what, sizes, how)

@@ -52,6 +52,7 @@ class Captioning(SeededTask):
         self.loss = loss
         self.score = score
         self.max_length = max_length
+        self.mix = loss.mix
         self.unfreeze_at = unfreeze_at  # the part of the training after which the encoder learns too
         # Without its estimator a hard read teaches nothing about where to look; nothing teaches an encoder before then.
         self.all_parameters_used = (model.how == "soft" or loss.reinforce > 0) and unfreeze_at is None
@@ -61,7 +62,9 @@ class Captioning(SeededTask):
         return {"image_shape": self.data.train.image_shape, "words": self.vocabulary.words}
 
     def schedule(self, progress: float) -> None:
-        """See `engine.Task`: the encoder may begin to learn."""
+        """See `engine.Task`: fewer batches may be read softly, and the encoder begin to learn."""
+        end = self.loss.mix if self.loss.mix_end is None else self.loss.mix_end
+        self.mix = self.loss.mix + progress * (end - self.loss.mix)
         if self.unfreeze_at is not None and progress >= self.unfreeze_at and self.model.encoder.frozen:
             self.model.encoder.unfreeze()
 
@@ -70,7 +73,7 @@ class Captioning(SeededTask):
         settings, device = self.loss, self.processes.device
         words, lengths = (field.to(device) for field in self.vocabulary.encode([one for (one,) in batch.captions]))
         how = self.model.how
-        if how == "hard" and settings.mix and float(noise.fork().uniform(torch.zeros(1))) < settings.mix:
+        if how == "hard" and self.mix and float(noise.fork().uniform(torch.zeros(1))) < self.mix:
             how = "soft"
         telling: Telling = model(batch.images.to(device), words, how=how, noise=noise)
         told = words[:, 1:]

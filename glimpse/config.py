@@ -212,14 +212,23 @@ class LossConfig:
     doubly_stochastic: float = 0.0
     """Captions: weight of the penalty for places that are attended to more or less than once in all."""
     mix: float = 0.0
-    """Captions, hard: share of the training batches that are read softly."""
+    """Captions, hard: share of the training batches that are read softly; the paper has 0.5."""
+    mix_end: float | None = None
+    """Captions, hard: let that share change to this one, evenly over the training; null keeps it."""
 
     def __post_init__(self) -> None:
         _require_positive(self, "loss.", "rollouts")
         for name in ("reinforce", "baseline_weight", "entropy", "doubly_stochastic"):
             require(getattr(self, name) >= 0, f"loss.{name}", "at least 0", getattr(self, name))
         require(0 <= self.discount <= 1, "loss.discount", "in [0, 1]", self.discount)
-        require(0 <= self.mix < 1, "loss.mix", "in [0, 1)", self.mix)
+        require(0 <= self.mix <= 1, "loss.mix", "in [0, 1]", self.mix)
+        require(self.mix_end is None or 0 <= self.mix_end < 1, "loss.mix_end", "null or in [0, 1)", self.mix_end)
+        require(
+            self.mix < 1 or self.mix_end is not None,
+            "loss.mix_end",
+            "less than 1 with loss.mix 1, or nothing would ever be read hard",
+            self.mix_end,
+        )
         require(
             self.rollouts > 1 or self.baseline != "leave_one_out",
             "loss.rollouts",

@@ -1,8 +1,8 @@
 """Search for a sentence to say: greedy, sampled, and beam search, all by `Decoder.start` and `Decoder.step`.
 
-PAD and START are never said. Log-probabilities are the decoder's own, over its whole vocabulary, so that they are those
-of teacher forcing. Hard reads take the most likely place, except in `sample`. Nothing here has a gradient; put the
-decoder into evaluation mode, or it drops.
+PAD, START and UNKNOWN are never said. Log-probabilities are the decoder's own, over its whole vocabulary, so that they
+are those of teacher forcing. Hard reads take the most likely place, except in `sample`. Nothing here has a gradient;
+put the decoder into evaluation mode, or it drops.
 
 Beam search is done as by the authors of Show, Attend and Tell (arXiv:1502.03044): a hypothesis that ends is kept and
 leaves the beam, which is one narrower from then on, so that a width of 1 is greedy search. The length penalty is that
@@ -20,7 +20,7 @@ from torch import Tensor
 from glimpse.attention import Annotations, Read
 from glimpse.captioner import Decoder, State
 from glimpse.places import Categorical, Noise
-from glimpse.text import END, PAD, START
+from glimpse.text import END, PAD, START, UNKNOWN
 
 
 class Caption(NamedTuple):
@@ -197,7 +197,7 @@ def _say(
 def _sayable(logits: Tensor) -> Tensor:
     """The log-probabilities (B, V) of the words, minus infinity for those that are never said."""
     log_probs = logits.log_softmax(-1)
-    log_probs[:, [PAD, START]] = -math.inf
+    log_probs[:, [PAD, START, UNKNOWN]] = -math.inf
     return log_probs
 
 

@@ -11,12 +11,12 @@ from glimpse.attention import Annotations, Attention, read
 from glimpse.captioner import Decoder, State, Step
 from glimpse.places import Categorical, Noise
 from glimpse.search import beam, greedy, sample
-from glimpse.text import END, PAD, START
+from glimpse.text import END, PAD, START, UNKNOWN
 
 BATCH, PLACES, SIZE, STATE = 6, 5, 4, 6
 
 
-def make_decoder(*, words=7, how="soft", seed=2, sharpness=2.0, **options):
+def make_decoder(*, words=8, how="soft", seed=2, sharpness=2.0, **options):
     """A decoder in evaluation mode with enough temperament to say different things of different images."""
     torch.manual_seed(seed)
     attention = Attention(state_dim=STATE, annotation_dim=SIZE, how=how, dim=3)
@@ -57,7 +57,7 @@ def told(decoder, memory, image, words, how=None):
 
 def exhaustive(decoder, memory, image, max_length, length_penalty):
     """The best of all sentences that end, as (score, words with END)."""
-    others = [word for word in range(decoder.to_words.out_features) if word not in (PAD, START, END)]
+    others = [word for word in range(decoder.to_words.out_features) if word not in (PAD, START, UNKNOWN, END)]
     best = (-math.inf, None)
     for length in range(max_length):
         for words in itertools.product(others, repeat=length):
@@ -86,9 +86,9 @@ every_search = pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES
 @pytest.mark.parametrize("length_penalty", [0.0, 0.7, 3.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_beam_wide_enough_is_exhaustive_search(seed, length_penalty):
-    decoder = make_decoder(words=5, seed=seed)
+    decoder = make_decoder(words=6, seed=seed)
     memory = some_memory(decoder, batch=2, seed=seed)
-    captions = beam(decoder, memory, width=5**3, max_length=3, length_penalty=length_penalty)
+    captions = beam(decoder, memory, width=6**3, max_length=3, length_penalty=length_penalty)
     for image, caption in enumerate(captions):
         score, words = exhaustive(decoder, memory, image, 3, length_penalty)
         assert (*caption.words, END) == words
@@ -96,9 +96,9 @@ def test_a_beam_wide_enough_is_exhaustive_search(seed, length_penalty):
 
 
 def test_the_length_penalty_favours_long_sentences():
-    decoder = make_decoder(words=5)
+    decoder = make_decoder(words=6)
     lengths = [
-        sum(len(c.words) for c in beam(decoder, some_memory(decoder), width=125, max_length=3, length_penalty=penalty))
+        sum(len(c.words) for c in beam(decoder, some_memory(decoder), width=216, max_length=3, length_penalty=penalty))
         for penalty in (0.0, 3.0)
     ]
     assert lengths[0] < lengths[1]
@@ -132,7 +132,7 @@ def beam_by_hand(decoder, memory, image, width, max_length, length_penalty):
         for log_prob, words in opened:
             _, telling = told(decoder, memory, image, (*words, END))
             for word, more in enumerate(telling.logits[0, -1].log_softmax(-1).tolist()):
-                if word not in (PAD, START):
+                if word not in (PAD, START, UNKNOWN):
                     candidates.append((log_prob + more, (*words, word)))
         chosen = sorted(candidates, reverse=True)[:room]
         done += [(p / ((5 + length) / 6) ** length_penalty, words) for p, words in chosen if words[-1] == END]
@@ -178,9 +178,9 @@ class Scripted:
 
 def test_a_beam_overtakes_greed():
     decoder = Scripted(
-        {START: {3: 0.6, 4: 0.4}, 3: {6: 0.4, 5: 0.3, END: 0.3}, 4: {5: 1.0}, 5: {END: 1.0}, 6: {END: 1}}
+        {START: {7: 0.6, 4: 0.4}, 7: {6: 0.4, 5: 0.3, END: 0.3}, 4: {5: 1.0}, 5: {END: 1.0}, 6: {END: 1}}
     )
-    for width, words, probability in ((1, (3, 6), 0.24), (2, (4, 5), 0.4)):
+    for width, words, probability in ((1, (7, 6), 0.24), (2, (4, 5), 0.4)):
         for caption in beam(decoder, decoder.memory(3), width=width, max_length=5):
             assert caption.words == words
             assert abs(caption.log_prob - math.log(probability)) < 1e-12
@@ -189,10 +189,12 @@ def test_a_beam_overtakes_greed():
             assert caption.weights.argmax(1).tolist() == [START, words[0]]
 
 
-@pytest.mark.parametrize("length_penalty, words", [(0.0, ()), (3.0, (3, 4, 5, 6))])
+@pytest.mark.parametrize("length_penalty, words", [(0.0, ()), (3.0, (8, 4, 5, 6))])
 def test_what_is_unlikely_now_may_score_better_later(length_penalty, words):
     """By 0.35 / (10 / 6) ** 3 for a sentence of four words and END, in logarithms, against 0.4 for none."""
-    decoder = Scripted({START: {END: 0.4, 3: 0.35, 7: 0.25}, 3: {4: 1}, 4: {5: 1}, 5: {6: 1}, 6: {END: 1}, 7: {7: 1}})
+    decoder = Scripted(
+        {START: {END: 0.4, 8: 0.35, 7: 0.25}, 8: {4: 1}, 4: {5: 1}, 5: {6: 1}, 6: {END: 1}, 7: {7: 1}}, words=9
+    )
     (caption,) = beam(decoder, decoder.memory(), width=2, max_length=5, length_penalty=length_penalty)
     assert caption.words == words
     assert abs(caption.log_prob - math.log(0.35 if words else 0.4)) < 1e-12
@@ -247,10 +249,10 @@ def test_a_decoder_that_never_ends(search):
 
 
 def test_the_best_of_unfinished_sentences():
-    decoder = likes(make_decoder(words=5), END, -math.inf)
+    decoder = likes(make_decoder(words=6), END, -math.inf)
     memory = some_memory(decoder)
     for image, caption in enumerate(beam(decoder, memory, width=8, max_length=3)):
-        best = max(itertools.product((3, 4), repeat=3), key=lambda words: told(decoder, memory, image, words)[0])
+        best = max(itertools.product((4, 5), repeat=3), key=lambda words: told(decoder, memory, image, words)[0])
         assert caption.words == best
 
 
@@ -263,7 +265,7 @@ def test_a_decoder_that_ends_at_once(search):
 
 
 @every_search
-@pytest.mark.parametrize("word", [PAD, START])
+@pytest.mark.parametrize("word", [PAD, START, UNKNOWN])
 def test_some_words_are_never_said(search, word):
     decoder = likes(make_decoder(), word, 100.0)
     captions = search(decoder, some_memory(decoder), max_length=4)
@@ -279,12 +281,12 @@ def test_equally_likely_words():
     assert {caption.words for caption in greedy(decoder, memory, max_length=3)} == {()}
     assert {caption.words for caption in beam(decoder, memory, width=3, max_length=3)} == {()}
     likes(decoder, END, -math.inf)
-    assert {caption.words for caption in greedy(decoder, memory, max_length=3)} == {(3, 3, 3)}
-    assert {caption.words for caption in beam(decoder, memory, width=3, max_length=3)} == {(3, 3, 3)}
+    assert {caption.words for caption in greedy(decoder, memory, max_length=3)} == {(4, 4, 4)}
+    assert {caption.words for caption in beam(decoder, memory, width=3, max_length=3)} == {(4, 4, 4)}
 
 
 def test_samples_follow_the_decoder():
-    decoder = make_decoder(words=5, how="hard", sharpness=1.0)
+    decoder = make_decoder(words=6, how="hard", sharpness=1.0)
     memory = decoder.attention.annotate(some_values(batch=1).expand(4000, -1, -1))
     captions = sample(decoder, memory, max_length=2, noise=Noise(0))
     one = decoder.attention.annotate(some_values(batch=1))
@@ -294,7 +296,7 @@ def test_samples_follow_the_decoder():
         for place in range(PLACES):
             reading = Annotations(one.values[:, place : place + 1], one.keys[:, place : place + 1], None)
             word = decoder.step(torch.tensor([START]), decoder.start(one), reading, how="hard").logits.softmax(-1)[0]
-            word[[PAD, START]] = 0
+            word[[PAD, START, UNKNOWN]] = 0
             by_place.append(word / word.sum())
     expected = attention @ torch.stack(by_place)
     first = torch.tensor([caption.words[0] if caption.words else END for caption in captions])
