@@ -1,6 +1,6 @@
 """From a config to a model, its data and its task."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from glimpse.encoders import BackboneEncoder, SmallEncoder
 from glimpse.features import with_features
 from glimpse.networks import GlimpseNetwork, RecurrentCore
 from glimpse.processes import Processes
-from glimpse.runs import Run, RunError, names_of
+from glimpse.runs import LAST, Run, RunError, names_of
 from glimpse.sensor import Sensor
 from glimpse.text import Vocabulary
 from glimpse.whole_image import WholeImage
@@ -209,7 +209,13 @@ def _make_encoder(config: Config, channels: int, pretrained: bool) -> SmallEncod
     return encoder
 
 
-def keep_features(config: Config, data: CaptionSplits, model: Captioner, processes: Processes) -> CaptionSplits:
+def keep_features(
+    config: Config,
+    data: CaptionSplits,
+    model: Captioner,
+    processes: Processes,
+    say: Callable[[str], None] = print,
+) -> CaptionSplits:
     """The same data with what the encoder makes of the images in place of them, if the config has a cache for it."""
     if config.encoder.cache is None:
         return data
@@ -219,15 +225,23 @@ def keep_features(config: Config, data: CaptionSplits, model: Captioner, process
         config.encoder.cache,
         name=config.encoder.name,
         batch_size=2 if processes.device.type == "cpu" else 64,  # what lies in a CPU's cache is quicker
+        say=say,
         processes=processes,
     )
 
 
-def _build_captioning(config: Config, processes: Processes) -> Captioning:
+def _build_captioning(config: Config, processes: Processes, begun: Run | None) -> Captioning:
     data = build_data(config.data)
     vocabulary = Vocabulary.of(data.train.vocabulary_captions(), min_count=config.decoder.min_count)
-    model = make_captioner(config, channels=data.train.image_shape[0], vocabulary_size=len(vocabulary))
-    if config.init_from is not None:
+    channels, *size = data.train.image_shape
+    model = make_captioner(config, channels=channels, vocabulary_size=len(vocabulary), pretrained=begun is None)
+    try:
+        model.encoder.grid(*size)
+    except RuntimeError as error:
+        raise ConfigError(f"data.size must be larger for encoder.name {config.encoder.name}, got {size}") from error
+    if begun is not None:
+        begun.load_weights(model, LAST)  # now, as features are kept of the encoder that it has
+    elif config.init_from is not None:
         Run.open(config.init_from).load_weights(model)
     data = keep_features(config, data, model, processes)
     start = config.encoder.fine_tune_from
@@ -246,8 +260,13 @@ def _build_captioning(config: Config, processes: Processes) -> Captioning:
     )
 
 
-def build_task(config: Config, processes: Processes) -> Classification | Captioning:
+def build_task(config: Config, processes: Processes, begun: Run | None = None) -> Classification | Captioning:
     """Make the whole task of a run, with the initial weights of `init_from` if it is set.
+
+    Args:
+        config: The settings.
+        processes: Who shares the work.
+        begun: The run, if it is gone on with and has a checkpoint. What it began from may be gone, and is not needed.
 
     Raises:
         ConfigError: If the settings do not go together with the data or the processes.
@@ -260,10 +279,10 @@ def build_task(config: Config, processes: Processes) -> Classification | Caption
             f"got {config.train.batch_size}"
         )
     if config.model == "captioner":
-        return _build_captioning(config, processes)
+        return _build_captioning(config, processes, begun)
     data = build_data(config.data)
     model = build_model(config, data.train)
-    if config.init_from is not None:
+    if config.init_from is not None and begun is None:
         # A soft run has no baseline, a hard one may; what the std was at the end of that run is not where this begins.
         Run.open(config.init_from).load_weights(model, optional=("baseline.",))
         if isinstance(model, RecurrentAttention) and isinstance(model.glimpses, PlaneGlimpses):

@@ -73,11 +73,13 @@ class Captioning(SeededTask):
         settings, device = self.loss, self.processes.device
         words, lengths = (field.to(device) for field in self.vocabulary.encode([one for (one,) in batch.captions]))
         how = self.model.how
-        if how == "hard" and self.mix and float(noise.fork().uniform(torch.zeros(1))) < self.mix:
+        if how == "hard" and self.mix and float(noise.shared().uniform(torch.zeros(1))) < self.mix:
             how = "soft"
         telling: Telling = model(batch.images.to(device), words, how=how, noise=noise)
         told = words[:, 1:]
-        terms = {"cross_entropy": (1.0, losses.caption_cross_entropy(telling.logits, told, lengths))}
+        # All means are over the words of all processes, of which this one may have more or fewer than its share.
+        share = lengths.sum() / self.processes.mean(lengths.sum().float())
+        terms = {"cross_entropy": (1.0, share * losses.caption_cross_entropy(telling.logits, told, lengths))}
         if settings.doubly_stochastic:
             penalty = losses.doubly_stochastic(telling.weights, lengths)
             terms["doubly_stochastic"] = (settings.doubly_stochastic, penalty)
@@ -86,12 +88,13 @@ class Captioning(SeededTask):
         rewards = losses.caption_rewards(telling.logits, told, lengths)
         returns = losses.returns(rewards, rewards.shape[1], "each", settings.discount)
         said = losses.said(telling.logits, lengths)
-        advantages = losses.advantages(returns, self.baseline(returns[said].mean()))
-        per_word = len(said) / said.sum()  # like the cross-entropy, the mean over words
+        reward = self.processes.mean(share * returns[said].mean())
+        advantages = losses.advantages(returns, self.baseline(reward))
+        per_word = share * len(said) / said.sum()  # like the cross-entropy, the mean over words
         terms["reinforce"] = (settings.reinforce, per_word * losses.reinforce(telling.log_probs, advantages * said))
-        terms["reward"] = (0.0, returns[said].mean())
+        terms["reward"] = (0.0, reward)
         if settings.entropy:
-            terms["neg_entropy"] = (settings.entropy, -telling.entropies[said].mean())
+            terms["neg_entropy"] = (settings.entropy, -share * telling.entropies[said].mean())
         return terms
 
     def baseline(self, reward: Tensor) -> Tensor | None:
@@ -100,7 +103,7 @@ class Captioning(SeededTask):
             return None
         average = self.model.average_reward
         before = reward if average.isinf() else average.clone()
-        average.copy_(KEPT * before + (1 - KEPT) * self.processes.mean(reward))
+        average.copy_(KEPT * before + (1 - KEPT) * reward)
         return before
 
     def validate(self) -> dict[str, Any]:

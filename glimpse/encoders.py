@@ -283,13 +283,13 @@ def _load(network: nn.Module, weights: str | Path | None, name: str, optional: S
         else:
             state = torch.load(weights, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever comes of reading a file that is not what it should be
-        raise ValueError(f"cannot read the weights of {name} from {weights}: {error}") from error
+        raise ValueError(f"cannot read the weights of {name} from {weights}: {_line(error)}") from error
     if not isinstance(state, dict):
         raise ValueError(f"{weights} must hold a state_dict, got {type(state).__name__}")
     try:
         missing, unexpected = network.load_state_dict(state, strict=False)
     except RuntimeError as error:  # sizes that differ
-        raise ValueError(f"{weights} holds the weights of another network than {name}: {error}") from error
+        raise ValueError(f"{weights} holds the weights of another network than {name}: {_line(error)}") from error
     unexpected = [key for key in unexpected if not key.startswith(tuple(f"{part}." for part in optional))]
     problems = [f"it lacks {_some(missing)}"] * bool(missing) + [f"it has also {_some(unexpected)}"] * bool(unexpected)
     if problems:
@@ -298,3 +298,8 @@ def _load(network: nn.Module, weights: str | Path | None, name: str, optional: S
 
 def _some(keys: list[str], most: int = 5) -> str:
     return ", ".join(keys[:most]) + (f" and {len(keys) - most} more" if len(keys) > most else "")
+
+
+def _line(error: Exception) -> str:
+    """What torch says on several lines, on one."""
+    return " ".join(str(error).split())

@@ -118,6 +118,8 @@ class Engine:
                 name, entry = key.removeprefix("optimizer.").rsplit(".", 1)
                 if value.dim() and value.shape != parameters[name].shape:
                     raise ValueError(f"{key} has shape {tuple(value.shape)}")
+                if value.dim():  # laid out in memory as the weights, which fused optimizers take for granted
+                    value = torch.empty_like(parameters[name]).copy_(value)
                 moments.setdefault(names.index(name), {})[entry] = value
         self.optimizer.load_state_dict({"state": moments, "param_groups": self.optimizer.state_dict()["param_groups"]})
         self.epoch, self.seconds, self.best = int(state["epoch"]), float(state["seconds"]), state["best"]

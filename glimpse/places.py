@@ -35,6 +35,12 @@ class Noise:
         twin._generator.set_state(torch.get_rng_state() if self._generator is None else self._generator.get_state())
         return twin
 
+    def shared(self) -> "Noise":
+        """The same stream, of which every process is handed the same rows, as many as it asks for."""
+        whole = Noise()
+        whole._generator = self._generator
+        return whole
+
     def normal(self, like: Tensor) -> Tensor:
         """Standard normal numbers of the shape, type and device of `like` (B, ...)."""
         return self._draw(torch.randn, like)

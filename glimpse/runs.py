@@ -186,18 +186,19 @@ class Run:
         except (SafetensorError, OSError, ValueError, KeyError) as error:
             raise RunError(f"{path} is broken: {error}") from error
 
-    def load_weights(self, model: nn.Module, *, optional: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Put the best weights into a model; returns the checkpoint's plain values.
+    def load_weights(self, model: nn.Module, name: str = BEST, *, optional: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Put the weights of a checkpoint into a model; returns its plain values.
 
         Args:
             model: A model of the same architecture.
+            name: Of the checkpoint: BEST or LAST.
             optional: Prefixes of weights that the model may have and the checkpoint not, or the other way round.
 
         Raises:
             RunError: If the checkpoint is missing, broken, or of another architecture.
         """
-        tensors, state = self.load(BEST)
-        load_into(model, weights_of(tensors), self.folder / BEST, optional)
+        tensors, state = self.load(name)
+        load_into(model, weights_of(tensors), self.folder / name, optional)
         return state
 
     def rows(self) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """From a config to a trained run folder."""
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,8 +37,7 @@ def train(
     seed_everything(config.seed)
     with processes(config.train.device, config.train.threads) as here:
         begun = resumed and (run.folder / LAST).exists()
-        # What a run began from may be gone when it is resumed, and is not needed.
-        task = build_task(dataclasses.replace(config, init_from=None) if begun else config, here)
+        task = build_task(config, here, run if begun else None)
         if not resumed:
             # Only the main process writes; the others need the settings alone.
             about = {"name": name, **task.about(), **here.about()}

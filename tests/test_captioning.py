@@ -1,19 +1,21 @@
-"""The task of describing images: its losses, its baseline, its scores, and the whole of a training."""
+"""The task of describing images: its losses, its baseline, its scores, and the whole of a training of digits."""
 
 import json
 import math
+import re
 import shutil
 
 import pytest
 import torch
 from helpers import ALONE, assert_close, reached
+from PIL import Image
 from runs_helpers import REPOSITORY, _load_script, assert_same_run, train_main
 
-from glimpse import losses
+from glimpse import caption_metrics, captioning, losses
 from glimpse.attention import Attention
 from glimpse.build import build_task, load_captioner, load_runs
 from glimpse.captioner import Captioner
-from glimpse.captioning import Description, describe, score_captions
+from glimpse.captioning import Captioning, Description, describe, score_captions
 from glimpse.classifier import GridGlimpses
 from glimpse.config import ConfigError
 from glimpse.data.digit_grammar import Digit
@@ -43,6 +45,7 @@ TINY = {
     "loss.entropy": 0.01,
     "loss.doubly_stochastic": 0.1,
     "loss.mix": 0.0,
+    "loss.mix_end": "null",
     "train.epochs": 2,
     "train.batch_size": 16,
     "train.limit": 64,
@@ -51,6 +54,9 @@ TINY = {
     "score.limit": 30,
     "score.batch_size": 15,
 }
+
+
+TEST = Captioning.test
 
 
 def options(**settings):
@@ -153,6 +159,20 @@ def test_mixing_reads_softly_as_often_as_it_says():
     assert abs(soft / 150 - 0.4) < 4 * math.sqrt(0.24 / 150)
 
 
+def test_the_share_of_soft_batches_may_change():
+    task = make(read="hard", **{"loss.mix": 1.0, "loss.mix_end": 0.5})
+    shares = []
+    for progress in (0.0, 0.25, 0.5, 1.0):
+        task.schedule(progress)
+        shares.append(task.mix)
+    assert shares == [1.0, 0.875, 0.75, 0.5]
+    task.schedule(0.0)
+    assert "reinforce" not in terms_of(task)[1]
+    kept = make(read="hard", **{"loss.mix": 0.3})
+    kept.schedule(0.9)
+    assert kept.mix == pytest.approx(0.3)
+
+
 # Scores
 
 
@@ -180,6 +200,53 @@ def test_scores_by_hand():
     assert score_captions([said("a four", (THREE,))])["on_digit"] is None  # no digit that is there was named
 
 
+def test_scores_where_nobody_knows_what_there_is():
+    scores = score_captions([said("a red square", ()), said("a dog", ())])
+    assert scores.keys() == {"images", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "CIDEr"}
+    assert scores["images"] == 2 and scores["BLEU-2"] == pytest.approx(1)
+
+
+def test_meteor_only_if_asked(monkeypatch):
+    asked = []
+
+    def meteor(candidates, references):
+        asked.append((candidates, references))
+        return 0.25
+
+    monkeypatch.setattr(caption_metrics, "_meteor", meteor)
+    monkeypatch.setattr(caption_metrics, "missing_metrics", dict)
+    words = ("a", "three")
+    assert "METEOR" not in score_captions([said("a three", (THREE,))]) and not asked
+    assert score_captions([said("a three", (THREE,))], meteor=True)["METEOR"] == 0.25
+    assert asked == [([words], [[words]])]
+    monkeypatch.setattr(caption_metrics, "missing_metrics", lambda: {"METEOR": "METEOR is left out."})
+    assert "METEOR" not in score_captions([said("a three", (THREE,))], meteor=True) and len(asked) == 1
+
+
+def test_validation_is_greedy_and_the_test_has_its_beam(monkeypatch):
+    """Both have the run's length penalty, way to read and longest caption."""
+    task = make(read="hard", **{"score.beam": 3, "score.length_penalty": 0.7, "score.read": "soft", "score.limit": 4})
+    calls, beam = [], captioning.beam
+
+    def watched(*arguments, **options):
+        calls.append(options)
+        return beam(*arguments, **options)
+
+    monkeypatch.setattr(captioning, "beam", watched)
+    scores = task.validate()
+    assert calls == [{"width": 1, "length_penalty": 0.7, "max_length": 8, "how": "soft"}]
+    assert scores["images"] == 4 and scores["error"] == 1 - scores["true_and_complete"]
+    monkeypatch.setattr(captioning, "describe", lambda *arguments, **options: calls.append(options))
+    monkeypatch.setattr(captioning, "score_captions", lambda told: {})
+    TEST(task)
+    assert (calls[-1]["width"], calls[-1]["length_penalty"], calls[-1]["limit"]) == (3, 0.7, None)
+    assert (calls[-1]["how"], calls[-1]["max_length"], calls[-1]["batch_size"]) == ("soft", 8, 15)
+
+
+def test_the_line_after_an_epoch(tasks):
+    assert tasks["soft"].describe({"true_and_complete": 0.042, "BLEU-4": 0.9}) == "true and complete 4.20"
+
+
 def test_places_are_those_attended_to(tasks):
     task = tasks["hard"]
     [description] = describe(task.model, task.vocabulary, task.data.test, limit=1, max_length=5)
@@ -201,6 +268,17 @@ def test_places_are_those_attended_to(tasks):
 # The whole
 
 
+FEW = 60  # test images, where there are 5000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_test_images():
+    """Spares the scoring of all of them; that a test takes all is looked at above."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Captioning, "test", lambda self: self._scores(self.data.test, self.score.beam, FEW))
+        yield
+
+
 @pytest.fixture(scope="module", params=["soft", "hard"])
 def trained(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param) / "run"
@@ -208,14 +286,18 @@ def trained(request, tmp_path_factory):
     return Run.open(folder)
 
 
-def test_score_of_a_run_is_that_of_its_test(trained, capsys):
+def test_score_of_a_run_is_that_of_its_test(trained, capsys, monkeypatch):
+    monkeypatch.setattr(caption_metrics, "_meteor", lambda candidates, references: 0.125)
+    monkeypatch.setattr(caption_metrics, "missing_metrics", dict)
     evaluate = _load_script("evaluate").main
-    assert evaluate(["score", str(trained.folder), "--json"]) == 0
+    assert evaluate(["score", str(trained.folder), "--limit", str(FEW), "--json"]) == 0
     [found] = json.loads(capsys.readouterr().out)
-    assert found["scores"] == trained.read_json("result.json")["test"] and found["scores"]["images"] == 5000
+    assert found["scores"] == {**trained.read_json("result.json")["test"], "METEOR": 0.125}
+    assert found["scores"]["images"] == FEW and found["beam"] == 1 and found["read"] == trained.config.read
     assert evaluate(["score", str(trained.folder), "--limit", "40"]) == 0
     out = capsys.readouterr().out
-    assert "40 test images" in out and "true and complete %" in out and "BLEU-4" in out
+    assert "greedy, 40 test images" in out and "true and complete %" in out and "BLEU-4" in out
+    assert re.search(r"^METEOR +12\.50$", out, re.M)
 
 
 def test_the_run_has_its_words(trained):
@@ -236,11 +318,24 @@ def test_stopped_and_resumed_is_the_same(trained, tmp_path):
     assert_same_run(Run.open(tmp_path / "run"), trained)
 
 
-def test_what_is_not_for_captions_says_so(trained, capsys):
-    with pytest.raises(RunError, match="writes captions: it can be scored, but neither shown nor compared"):
+def test_what_is_not_for_captions_says_so(trained, tmp_path, capsys):
+    message = "writes captions: it can be scored and shown, but not compared"
+    with pytest.raises(RunError, match=message):
         load_runs([trained.folder])
-    assert _load_script("evaluate").main(["animate", str(trained.folder)]) == 2
-    assert "writes captions" in capsys.readouterr().err
+    evaluate = _load_script("evaluate").main
+    for command in (["compare", "--limit=5", f"--out={tmp_path / 'out'}"], ["coverage"], ["variance"]):
+        assert evaluate([command[0], str(trained.folder), *command[1:]]) == 2
+        assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_of_digits_can_be_watched(trained, tmp_path, capsys):
+    out = tmp_path / "captions.gif"
+    assert _load_script("evaluate").main(["animate", str(trained.folder), "--images=4", f"--out={out}"]) == 0
+    assert capsys.readouterr().out == f"Wrote {out}\n"
+    told = describe(*load_captioner(trained.folder)[1:3], make().data.test, limit=5, max_length=8)
+    with Image.open(out) as picture:
+        assert picture.n_frames == 1 + len(told[4].words)
 
 
 def test_a_classifier_is_no_captioner(tmp_path):
@@ -259,8 +354,8 @@ def test_broken_words(trained, tmp_path):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"model": "attention"}, "model must be captioner with data.kind digit_captions, and with no other"),
-        ({"data.kind": "cluttered", "data.num_digits": 1}, "model must be captioner with data.kind digit_captions"),
+        ({"model": "attention"}, "model must be captioner with data.kind digit_captions, coco, karpathy, and with no"),
+        ({"data.kind": "cluttered", "data.num_digits": 1}, "got 'captioner with data.kind cluttered'"),
         ({"loss.baseline": "learned"}, "loss.baseline must be none or moving_average for captions"),
         ({"data.num_digits": 5}, "must be"),
         ({"train.batch_size": 65}, "train.batch_size must be at most 64 .train.limit., got 65"),

@@ -21,6 +21,8 @@ from glimpse.config import (
     ScoreConfig,
     SensorConfig,
     TrainConfig,
+    different,
+    images_of,
     keys,
     to_yaml,
 )
@@ -131,6 +133,9 @@ def test_frozen():
             setattr(config, name, getattr(config, name))
 
 
+# Captions of photographs, with an encoder that was trained elsewhere.
+BACKBONE = ["--model=captioner", "--data.kind=karpathy", "--loss.baseline=none", "--encoder.name=resnet18"]
+
 # Each setting that can be wrong: a wrong value, and what the message must say is valid.
 WRONG = [
     ("seed", "x", "int"),
@@ -140,19 +145,29 @@ WRONG = [
     ("seed", "4294967296", r"in \[0, 2\*\*32\)"),
     ("read", "hrad", "'hard', 'soft'"),
     ("encoder.dim", "0", "at least 1"),
+    ("encoder.channels", "0", "at least 1"),
+    ("encoder.stride", "9", "8, 12"),
+    ("encoder.fine_tune_from", "0", "null or at least 1"),
+    ("encoder.fine_tune_from", "1", "null with encoder.name small"),
+    ("encoder.cache", "kept", "null with encoder.name small"),
     ("decoder.embed_dim", "0", "at least 1"),
     ("decoder.state_dim", "-1", "at least 1"),
     ("decoder.min_count", "0", "at least 1"),
     ("decoder.max_length", "0", "at least 1"),
     ("decoder.dropout", "1", r"in \[0, 1\)"),
     ("loss.doubly_stochastic", "-0.5", "at least 0"),
-    ("loss.mix", "1", r"in \[0, 1\)"),
+    ("loss.mix", "1.1", r"in \[0, 1\]"),
+    ("loss.mix_end", "1", r"null or in \[0, 1\)"),
+    ("loss.mix_end", "-0.1", r"null or in \[0, 1\)"),
     ("score.beam", "0", "at least 1"),
+    ("score.length_penalty", "-0.1", "at least 0"),
     ("model", "rnn", "'attention', 'cnn', 'fc'"),
     ("attention.policy", "centr", "'learned', 'centre', 'random', 'raster', 'oracle'"),
     ("num_glimpses", "0", "at least 1"),
     ("num_glimpses", "2.0", "int"),
-    ("data.kind", "mnist", "'cluttered', 'torchvision', 'folder'"),
+    ("data.kind", "mnist", "'cluttered', 'torchvision', 'folder', 'digit_captions', 'coco', 'karpathy'"),
+    ("data.year", "2015", "2014, 2017"),
+    ("data.broken", "ignore", "'error', 'skip'"),
     ("data.canvas", "27", "at least 28"),
     ("data.canvas", "[60, 27]", "at least 28"),
     ("data.canvas", "[60, 60, 60]", "int"),
@@ -285,11 +300,65 @@ def test_every_check_is_provoked():
         (["--loss.baseline=leave_one_out"], "loss.rollouts must be at least 2 with loss.baseline leave_one_out, got 1"),
         (["--sensor.num_scales=4", "--sensor.scale_factor=1"], "scale_factor must be at least 2 with 4 scales.*got 1"),
         (["--data.num_digits=2"], "data.target must be label for one .*got 'label with data.num_digits 2'"),
+        (["--loss.mix=1"], "^loss.mix_end must be less than 1 with loss.mix 1, or nothing .* hard, got None$"),
+        (
+            [*BACKBONE, "--encoder.cache=kept", "--encoder.fine_tune_from=2"],
+            "^encoder.cache must be null with encoder.fine_tune_from, as what the encoder makes .*, got 'kept'$",
+        ),
+        (
+            ["--encoder.name=small", "--encoder.cache=kept"],
+            "^encoder.cache must be null with encoder.name small, got 'kept",
+        ),
+        (
+            ["--encoder.name=small", "--encoder.fine_tune_from=1"],
+            "^encoder.fine_tune_from must be null with encoder.name small, got 1$",
+        ),
+        (
+            [*BACKBONE, "--encoder.fine_tune_from=4", "--train.epochs=3"],
+            "^encoder.fine_tune_from must be null or at most train.epochs 3, got 4$",
+        ),
+        (
+            [*BACKBONE, "--data.kind=digit_captions", "--encoder.cache=kept"],
+            "^encoder.cache must be null with data.kind digit_captions, whose images are never the same, got 'kept'$",
+        ),
+        (
+            ["--model=attention", "--data.kind=coco"],
+            "^model must be captioner with data.kind digit_captions, coco, karpathy, and with no other, "
+            "got 'attention with data.kind coco'$",
+        ),
+        (
+            ["--model=captioner", "--data.kind=folder", "--loss.baseline=none"],
+            "^model must be captioner with .* and with no other, got 'captioner with data.kind folder'$",
+        ),
+        (
+            ["--model=captioner", "--data.kind=karpathy", "--loss.baseline=learned"],
+            "^loss.baseline must be none or moving_average for captions, and another for classes, got 'learned with",
+        ),
+        (
+            ["--loss.baseline=moving_average"],
+            "^loss.baseline must be none or moving_average for captions, .* got 'moving_average with data.kind clut",
+        ),
     ],
 )
 def test_settings_that_exclude_each_other(arguments, message):
     with pytest.raises(ConfigError, match=message):
         parse(arguments)
+
+
+def test_settings_that_go_together():
+    config = parse([*BACKBONE, "--encoder.fine_tune_from=3", "--train.epochs=3"])
+    assert (config.encoder.fine_tune_from, config.encoder.cache) == (3, None)
+    assert parse([*BACKBONE, "--encoder.cache=kept"]).encoder.cache == "kept"
+    assert parse([*BACKBONE, "--encoder.weights=null"]).encoder.weights is None
+    assert parse([*BACKBONE, "--score.length_penalty=0"]).score.length_penalty == 0
+
+
+def test_images_of_photographs():
+    """What decides which images there are; null stands for a size."""
+    given = DataConfig(kind="karpathy", root="here", size=None, workers=3, broken="skip")
+    assert images_of(given) == DataConfig(kind="karpathy", root="here", size=(224, 224), broken="skip")
+    other = DataConfig(kind="karpathy", root="here", size=(64, 48), broken="skip")
+    assert different(images_of(given), images_of(other), "data.") == [("data.size", (224, 224), (64, 48))]
 
 
 def test_settings_are_checked_without_a_parser_too():

@@ -414,7 +414,7 @@ def test_missing_images_are_counted(tmp_path):
     assert str(error.value) == (
         f"2 of the 10 images of {root}/annotations/captions_train2017.json cannot be used: "
         f"{root}/train2017/0003.png is missing; {root}/train2017/0007.png is missing; "
-        'broken="skip" leaves such images out'
+        'broken="skip", data.broken in a config, leaves such images out'
     )
 
 

@@ -1,5 +1,6 @@
 """Commands for runs that write captions: their scores, captions of one's own photographs, and where they looked."""
 
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,7 +129,7 @@ def report_captions(options: Namespace) -> None:
 def _page(told: list[Told], indices: list[int], intro: str, tables: list[Any]) -> str:
     return make_caption_report(
         title=f"Captions: {' and '.join(its.name for its in told)}",
-        intro=f"{intro} Point at a word to see where the model looked before it said it.",
+        intro=intro,
         told=told,
         indices=indices,
         tables=tables,
@@ -139,7 +140,9 @@ def _scored(loaded: LoadedCaptioner, options: Namespace, here: Processes) -> tup
     """How a run reads, and its scores."""
     config, score = loaded.run.config, loaded.run.config.score
     how = getattr(options, "read", None) or score.read or config.read
-    data = keep_features(config, build_data(config.data), loaded.model, here)
+    data = keep_features(
+        config, build_data(config.data), loaded.model, here, say=lambda text: print(text, file=sys.stderr)
+    )
     descriptions = describe(
         loaded.model.to(here.device),
         loaded.vocabulary,
@@ -177,12 +180,14 @@ def _show(options: Namespace) -> tuple[list[Told], list[int]]:
     with processes(options.device, options.threads) as here:
         runs = _load(options.runs)
         data = getattr(build_data(runs[0].run.config.data), options.split)
-        indices = options.images if options.images is not None else list(range(min(options.count, len(data))))
-        if wrong := [index for index in indices if index >= len(data)]:
-            raise ConfigError(f"--images must be in 0..{len(data) - 1}, got {wrong[0]}")
-        batches = dict(enumerate(data.in_order(batch_size=1, limit=max(indices) + 1)))
-        images = torch.cat([batches[index].images for index in indices])
-        references = [batches[index].captions[0] for index in indices]
+        size = min(len(data), getattr(options, "limit", None) or len(data))  # a report shows only what it scores
+        indices = options.images if options.images is not None else list(range(min(options.count, size)))
+        if wrong := [index for index in indices if index >= size]:
+            raise ConfigError(f"--images must be in 0..{size - 1}, got {wrong[0]}")
+        in_order = enumerate(data.in_order(batch_size=1, limit=max(indices) + 1))
+        chosen = {index: batch for index, batch in in_order if index in indices}
+        images = torch.cat([chosen[index].images for index in indices])
+        references = [chosen[index].captions[0] for index in indices]
         return _tell(runs, images, references, options, here), indices
 
 

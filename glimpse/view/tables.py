@@ -68,10 +68,9 @@ def caption_table(scores: dict[str, dict[str, Any]], notes: Sequence[str] = ()) 
         "grammatical": "grammatical %",
         "on_digit": "attention on the digit named %",
     }
-    first = next(iter(scores.values()))
     rows = []
-    for key, value in first.items():
-        if isinstance(value, float):
-            cells = [f"{100 * its[key]:.2f}" if its[key] is not None else "-" for its in scores.values()]
-            rows.append([names.get(key, key), *cells])
+    for key in next(iter(scores.values())):
+        values = [its[key] for its in scores.values()]
+        if any(isinstance(value, float) for value in values):
+            rows.append([names.get(key, key), *("-" if value is None else f"{100 * value:.2f}" for value in values)])
     return Table("Captions", ["", *scores], rows, list(notes))
