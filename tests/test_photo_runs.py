@@ -201,6 +201,27 @@ def test_stopped_while_it_is_frozen_or_learns(epochs, fine_tuned, tmp_path):
     assert_same_run(Run.open(tmp_path / "run"), run)
 
 
+def test_what_a_run_began_from_is_not_needed_to_go_on(fine_tuned, root, tmp_path):
+    """Neither the file of its weights nor the run that it was to begin from; and features are those of its encoder."""
+    copy = tmp_path / "source"
+    shutil.copytree(fine_tuned[0].folder, copy)
+    weights = tmp_path / "weights.pth"
+    torch.save(torchvision.models.squeezenet1_1(weights=None).state_dict(), weights)
+    paths = {"init_from": copy, "encoder__weights": weights, "encoder__cache": tmp_path / "cache"}
+    settings = {"data__root": root, "train__epochs": 2, **paths}
+    config = parse(arguments(**settings))
+
+    def stop(engine):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config, name="", folder=tmp_path / "run", remark=stop)
+    shutil.rmtree(copy)
+    weights.unlink()
+    assert train_main(["--resume", str(tmp_path / "run")]) == 0
+    assert_same_tensors(encoder_of(Run.open(tmp_path / "run")), encoder_of(fine_tuned[0]))
+
+
 def test_without_fine_tuning_the_encoder_has_no_gradient(root):
     task = build_task(parse(arguments(data__root=root)), ALONE)
     task.schedule(0.99)
@@ -277,6 +298,7 @@ def test_two_processes_do_what_one_does(root, tmp_path):
             "COCO's folder of images must be a folder of images, but .*/train2017 is not a folder",
         ),
         ({"train__batch_size": 13}, r"train.batch_size must be at most 12 \(the training images\), got 13"),
+        ({"data__size": [4, 4]}, r"data.size must be larger for encoder.name squeezenet1_1, got \[4, 4\]"),
         ({"encoder__cache": "{tmp}"}, "{tmp} holds something else than features; choose another folder for them"),
     ],
 )
