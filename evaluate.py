@@ -74,9 +74,11 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     command = commands.add_parser(
         "score",
         parents=[shared, read, scoring],
-        help="test error after each glimpse",
-        description="Error after each glimpse, with 95%% intervals, for one greedy rollout, one sampled rollout and "
-        "the average of several; and how often a glimpse is centred on a digit.",
+        help="test error after each glimpse; of captioners, BLEU and its kin",
+        description="Error after each glimpse, with 95% intervals, for one greedy rollout, one sampled rollout and "
+        "the average of several; and how often a glimpse is centred on a digit. Of captioners, where --rollouts and "
+        "--seed have no say: BLEU, ROUGE-L, CIDEr, METEOR where Java is, and how many captions of digits are true and "
+        "complete.",
     )
     command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
     command.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -118,7 +120,8 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         "animate",
         parents=[shared, read, choice],
         help="watch the glimpses move, two models side by side",
-        description="Animate what one or two models saw of the same images, and what they would answer by then.",
+        description="Animate what one or two models saw of the same images, and what they would answer by then; of "
+        "captioners, where they look for each word.",
     )
     command.add_argument("runs", nargs="+", metavar="RUN", help="one or two run folders")
     command.add_argument("--count", type=count, default=6, help="how many images (default: 6)")
@@ -154,7 +157,8 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         parents=[shared, scoring, choice],
         help="all of it in one page, to step through in a browser",
         description="Write the comparison, and an explorer of images and glimpses, as one HTML file that needs nothing "
-        "else. With a whole-image network among the runs, it shows its saliency beside the glimpses.",
+        "else. With a whole-image network among the runs, it shows its saliency beside the glimpses. Of captioners: "
+        "their scores, and captions whose words show where the model looked when they are pointed at.",
     )
     command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
     command.add_argument("--count", type=count, default=100, help="how many images to explore (default: 100)")

@@ -360,8 +360,7 @@ def load_runs(folders: Sequence[str | Path]) -> tuple[list[Loaded], Splits]:
     runs = [Run.open(folder) for folder in folders]
     if captioners := [run.folder for run in runs if run.config.model == "captioner"]:
         raise RunError(f"{captioners[0]} writes captions: it can be scored and shown, but not compared")
-    if twice := [run.folder for run in runs if sum(run.folder.samefile(other.folder) for other in runs) > 1]:
-        raise RunError(f"each run must be given once, got {twice[0]} more often")
+    check_given_once(runs)
     check_same_images({str(run.folder): run.config for run in runs})
     data = build_data(runs[0].config.data)
     loaded = []
@@ -370,6 +369,12 @@ def load_runs(folders: Sequence[str | Path]) -> tuple[list[Loaded], Splits]:
         how = (config.score.read or config.read) if config.model == "attention" else None
         loaded.append(Loaded(run, name, _load_model_for(run, data), how))
     return loaded, data
+
+
+def check_given_once(runs: Sequence[Run]) -> None:
+    """Refuse a run that is among others twice; raises RunError."""
+    if twice := [run.folder for run in runs if sum(run.folder.samefile(other.folder) for other in runs) > 1]:
+        raise RunError(f"each run must be given once, got {twice[0]} more often")
 
 
 def check_same_images(configs: dict[str, Config]) -> None:

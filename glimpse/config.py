@@ -416,7 +416,7 @@ class Config:
         require(
             (self.loss.baseline == "moving_average") <= captions and (not captions or self.loss.baseline in baselines),
             "loss.baseline",
-            "none or moving_average for captions, and another for classes",
+            "none or moving_average for captions, and not moving_average for classes",
             f"{self.loss.baseline} with data.kind {self.data.kind}",
         )
 

@@ -250,11 +250,15 @@ def _torchvision_trunk(name: str, weights: str | Path | None) -> Trunk:
     if name not in names:
         raise ValueError(f"name must be 'timm:NAME' or one of {', '.join(names)}, got {name!r}")
     network = torchvision.models.get_model(name, weights="DEFAULT" if weights == "default" else None)
+    if hasattr(network, "aux_logits"):
+        raise ValueError(f"{name} has classifiers in its middle, and is not one that can be cut before its pooling")
     children = dict(network.named_children())
     left_out = next((i for i, child in enumerate(children) if child in _ENDS), len(children))
     kept = dict(list(children.items())[:left_out])
     if isinstance(kept.get("features"), nn.Sequential) and isinstance(kept["features"][-1], nn.MaxPool2d):
         kept["features"] = kept["features"][:-1]
+    if isinstance(network, torchvision.models.DenseNet):
+        kept["relu"] = nn.ReLU()  # which it applies on its way to the pooling
     trunk = nn.Sequential(OrderedDict(kept))  # its weights have the names they had
     _load(trunk, weights, name, [child for child in children if child not in kept])
     return trunk, IMAGENET_MEAN, IMAGENET_STD

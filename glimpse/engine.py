@@ -8,6 +8,7 @@ been stopped; and N processes with a share of each batch do what one process doe
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -67,6 +68,23 @@ def learning_rate(schedule: str, progress: float, warmup: float) -> float:
     if schedule == "linear":
         return 1 - progress
     return 1.0
+
+
+class Means:
+    """Means of the terms of the loss over the steps that have them."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Tensor] = {}
+        self._counts: Counter[str] = Counter()
+
+    def add(self, name: str, value: Tensor) -> None:
+        """Take in a term of a step."""
+        self._sums[name] = self._sums.get(name, 0) + value
+        self._counts[name] += 1
+
+    def values(self, processes: Processes) -> dict[str, float]:
+        """The means, over all processes."""
+        return {name: float(processes.mean(value)) / self._counts[name] for name, value in self._sums.items()}
 
 
 class Engine:
@@ -172,8 +190,7 @@ class Engine:
         task, settings = self.task, self.settings
         steps = task.steps_per_epoch
         total = steps * settings.epochs
-        sums: dict[str, Tensor] = {}  # of the epoch
-        recent: dict[str, Tensor] = {}  # since the last row
+        epoch, recent = Means(), Means()  # of the epoch, and since the last row
         task.model.train()
         bar = tqdm(
             task.batches(self.epoch),
@@ -197,20 +214,15 @@ class Engine:
             self._check_finite(terms, norm, index)
             self.optimizer.step()
             for name, (_, value) in {"loss": (1, loss), **terms}.items():
-                recent[name] = recent.get(name, 0) + value.detach()
-            since = index % settings.log_every + 1
-            if since == settings.log_every or index + 1 == steps:
-                values = self._log(recent, since, step + 1, rate, writer)
+                recent.add(name, value.detach())
+                epoch.add(name, value.detach())
+            if (index + 1) % settings.log_every == 0 or index + 1 == steps:
+                values = self._log(recent.values(self.processes), step + 1, rate, writer)
                 bar.set_postfix({name: f"{value:.3f}" for name, value in values.items() if name in ("loss", "error")})
-                for name, value in recent.items():
-                    sums[name] = sums.get(name, 0) + value
-                recent = {}
-        return {name: float(self.processes.mean(value)) / steps for name, value in sums.items()}
+                recent = Means()
+        return epoch.values(self.processes)
 
-    def _log(
-        self, sums: dict[str, Tensor], count: int, step: int, rate: float, writer: SummaryWriter | None
-    ) -> dict[str, float]:
-        values = {name: float(self.processes.mean(value)) / count for name, value in sums.items()}
+    def _log(self, values: dict[str, float], step: int, rate: float, writer: SummaryWriter | None) -> dict[str, float]:
         if self.processes.main:
             row = {"step": step, "epoch": self.epoch + 1, "lr": rate, **{f"train/{k}": v for k, v in values.items()}}
             self._write_row(row)

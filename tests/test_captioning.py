@@ -367,7 +367,7 @@ def test_settings_that_do_not_go_together(settings, message):
 
 
 def test_moving_average_is_for_captions_only():
-    with pytest.raises(ConfigError, match="loss.baseline must be none or moving_average for captions, and another for"):
+    with pytest.raises(ConfigError, match="loss.baseline must be none or moving_average for captions, and not moving"):
         parse(["--loss.baseline=moving_average"])
 
 

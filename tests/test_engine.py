@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers import ALONE
 from runs_helpers import (
     assert_same_run,
     at_step,
@@ -20,7 +21,7 @@ from runs_helpers import (
 )
 
 from glimpse import load_model
-from glimpse.engine import NonFiniteError, learning_rate
+from glimpse.engine import Means, NonFiniteError, learning_rate
 from glimpse.runs import BEST, LAST, Run, RunError
 
 EXPECTED = Path(__file__).parent / "expected"
@@ -395,3 +396,11 @@ def test_golden_curve(read, tmp_path, request):
     assert curves.keys() == expected.keys() and len(curves["train/loss"]) == 20
     for name, curve in curves.items():
         assert curve == pytest.approx(expected[name], rel=1e-3, abs=1e-4), name
+
+
+def test_means_are_over_the_steps_that_have_a_term():
+    means = Means()
+    for values in ({"loss": 1.0, "reward": 4.0}, {"loss": 2.0}, {"loss": 6.0, "reward": 2.0}):
+        for name, value in values.items():
+            means.add(name, torch.tensor(value))
+    assert means.values(ALONE) == {"loss": 3.0, "reward": 3.0}

@@ -509,3 +509,15 @@ def test_rendering_without_a_mode_warns():
     env.reset(seed=0)
     with pytest.warns(UserWarning, match="render_mode='rgb_array'"):
         assert env.render() is None
+
+
+def test_enormous_scores_earn_something_finite():
+    env = gymnasium.make("glimpse/MNIST-v0", answer="scores", reward="log_likelihood")
+    env.reset(seed=0)
+    scores = np.full(10, -3e38, np.float32)
+    _, reward, *_ = env.unwrapped.step({"location": np.zeros(2, np.float32), "scores": scores})
+    assert reward == pytest.approx(-math.log(10))
+    scores = np.full(10, -1e300)
+    scores[(env.unwrapped.game.targets[0].item() + 1) % 10] = 1e300
+    _, reward, *_ = env.unwrapped.step({"location": np.zeros(2, np.float32), "scores": scores})
+    assert reward == -1.6e7

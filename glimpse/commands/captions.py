@@ -8,7 +8,14 @@ from typing import Any
 
 import torch
 
-from glimpse.build import LoadedCaptioner, build_data, check_same_images, keep_features, load_captioner
+from glimpse.build import (
+    LoadedCaptioner,
+    build_data,
+    check_given_once,
+    check_same_images,
+    keep_features,
+    load_captioner,
+)
 from glimpse.caption_metrics import missing_metrics
 from glimpse.captioning import describe, score_captions
 from glimpse.commands.files import FIGURES, check_out, save_figure
@@ -29,7 +36,9 @@ MOST_RUNS = 4  # that pictures show side by side
 
 def are_captioners(folders: Sequence[str | Path]) -> bool:
     """Whether runs write captions; they must all, or none of them."""
-    writes = [Run.open(folder).config.model == "captioner" for folder in folders]
+    runs = [Run.open(folder) for folder in folders]
+    check_given_once(runs)
+    writes = [run.config.model == "captioner" for run in runs]
     if any(writes) and not all(writes):
         one, other = folders[writes.index(True)], folders[writes.index(False)]
         raise RunError(f"{one} writes captions and {other} does not: they cannot be shown or compared together")

@@ -12,6 +12,8 @@ from gymnasium import Space, spaces
 Answer = Literal["label", "scores"]
 Shape = tuple[int, ...]
 
+LARGEST = 1e6  # larger numbers count as this one, so that all that is computed of them is finite
+
 
 class Action(NamedTuple):
     """What the agents of N environments do."""
@@ -103,7 +105,7 @@ def _numbers(name: str, value: Any, lead: Shape, own: Shape, rows: np.ndarray) -
         raise ValueError(f"{name} must be floating-point numbers, got {array.dtype}")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
-    return array.astype(np.float32, copy=False)
+    return array.clip(-LARGEST, LARGEST).astype(np.float32, copy=False)
 
 
 def _integers(name: str, value: Any, lead: Shape, own: Shape, rows: np.ndarray, stop: int) -> np.ndarray:

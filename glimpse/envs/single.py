@@ -47,7 +47,8 @@ class GlimpseEnv(gymnasium.Env):
 
     What is not an action is a ValueError that says why: a missing or unknown key, a wrong shape, integers for floats,
     NaN or infinity, a class that does not exist. A finite location outside of its box is not an error but clipped to
-    it, and a place off the edge (see `margin`) to the edge. Finite scores outside of their box are taken as they are.
+    it, and a place off the edge (see `margin`) to the edge. Finite scores outside of their box are taken as they are,
+    up to a million.
 
     ## Observation Space
 

@@ -15,9 +15,11 @@ from torch import Tensor
 from glimpse.attention import Read
 from glimpse.captioner import Captioner
 from glimpse.data.captions import Words
-from glimpse.search import beam
+from glimpse.search import Caption, beam
 from glimpse.tasks import evaluating
 from glimpse.text import Vocabulary
+
+AT_ONCE = 32  # images, which large encoders need much memory for
 
 
 class Told(NamedTuple):
@@ -84,11 +86,13 @@ def tell(
     if references and len(references) != len(images):
         raise ValueError(f"references must be those of the {len(images)} images, got {len(references)}")
     size = images.shape[2:]
+    said: list[Caption] = []
     with evaluating(model):
-        annotations = model.annotate(images.to(device))
-        said = beam(
-            model.decoder, annotations, width=width, length_penalty=length_penalty, max_length=max_length, how=how
-        )
+        for some in images.split(AT_ONCE):
+            annotations = model.annotate(some.to(device))
+            said += beam(
+                model.decoder, annotations, width=width, length_penalty=length_penalty, max_length=max_length, how=how
+            )
     across, down = (2 * model.encoder.centres(*size)[0]).tolist()  # the first place begins in the corner of the image
     return Told(
         name=name,
