@@ -332,7 +332,7 @@ def test_every_check_is_provoked():
         ),
         (
             ["--model=captioner", "--data.kind=karpathy", "--loss.baseline=learned"],
-            "^loss.baseline must be none or moving_average for captions, and not moving_average for classes, got 'learn",
+            "^loss.baseline must be none or moving_average for captions, and not moving_average for classes, got",
         ),
         (
             ["--loss.baseline=moving_average"],
