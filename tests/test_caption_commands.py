@@ -269,6 +269,7 @@ def test_report_shows_what_it_scored(runs, tmp_path, capsys):
             "caption {soft} {photo} --beside {hard} {wide} {soft} {hard}",
             "at most 4 runs can be shown side by side, got 5",
         ),
+        ("caption {soft} {photo} --beside {soft}", "each run must be given once, got {soft} more often"),
         ("caption {tmp}/none {photo}", "{tmp}/none is not a run folder: there is no config.yaml in it"),
         (
             "caption {soft} {photo} --out {tmp}/x.jpg",

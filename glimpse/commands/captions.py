@@ -36,9 +36,7 @@ MOST_RUNS = 4  # that pictures show side by side
 
 def are_captioners(folders: Sequence[str | Path]) -> bool:
     """Whether runs write captions; they must all, or none of them."""
-    runs = [Run.open(folder) for folder in folders]
-    check_given_once(runs)
-    writes = [run.config.model == "captioner" for run in runs]
+    writes = [Run.open(folder).config.model == "captioner" for folder in folders]
     if any(writes) and not all(writes):
         one, other = folders[writes.index(True)], folders[writes.index(False)]
         raise RunError(f"{one} writes captions and {other} does not: they cannot be shown or compared together")
@@ -168,9 +166,10 @@ def _scored(loaded: LoadedCaptioner, options: Namespace, here: Processes) -> tup
 
 
 def _few(folders: Sequence[str | Path]) -> Sequence[str | Path]:
-    """Refuse more runs than pictures have room for."""
+    """Refuse more runs than pictures have room for, and one that is given twice."""
     if len(folders) > MOST_RUNS:
         raise ConfigError(f"at most {MOST_RUNS} runs can be shown side by side, got {len(folders)}")
+    check_given_once([Run.open(folder) for folder in folders])
     return folders
 
 
