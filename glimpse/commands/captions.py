@@ -70,7 +70,8 @@ def caption(options: Namespace) -> None:
         check_out(options.out, (*FIGURES, *VIDEOS, *PAGES))
     with processes(options.device, options.threads) as here:
         if not are_captioners(folders):
-            raise RunError(f"{options.run} does not write captions: it is a run of model {_model_of(options.run)}")
+            model = Run.open(options.run).config.model
+            raise RunError(f"{options.run} does not write captions: it is a run of model {model}")
         runs = [load_captioner(folder) for folder in folders]
         channels, *size = runs[0].image_shape
         for other in runs[1:]:
@@ -103,24 +104,23 @@ def caption(options: Namespace) -> None:
 
 def draw_caption_sheet(options: Namespace) -> None:
     """Draw a sheet of words and where the captioners looked for each."""
-    check_out(options.out, FIGURES)
-    told, _ = _show(options)
+    _, told, _ = _show(options)
     save_figure(draw_captions(told), options.out)
 
 
 def animate_captions(options: Namespace) -> None:
     """Animate one or two captioners."""
-    told, _ = _show(options)
+    _, told, _ = _show(options)
     save_caption_animation(options.out, told, seconds=options.seconds, hold=2 * options.seconds)
     print(f"Wrote {options.out}")
 
 
 def report_captions(options: Namespace) -> None:
     """Write the report: the scores, and captions whose words show on hover where the captioner looked."""
-    told, indices = _show(options)
+    runs, told, indices = _show(options)
     scores = {}
     with processes(options.device, options.threads) as here:
-        for loaded, its in zip(_load(options.runs), told, strict=True):
+        for loaded, its in zip(runs, told, strict=True):
             scores[its.name] = _scored(loaded, options, here)[1]
     images = next(iter(scores.values()))["images"]
     html = _page(
@@ -180,8 +180,8 @@ def _load(folders: Sequence[str | Path]) -> list[LoadedCaptioner]:
     return runs
 
 
-def _show(options: Namespace) -> tuple[list[Told], list[int]]:
-    """What each of the runs says of the images of the data that were asked for, and which these are."""
+def _show(options: Namespace) -> tuple[list[LoadedCaptioner], list[Told], list[int]]:
+    """The runs, what each of them says of the images of the data that were asked for, and which these are."""
     for name, flag in (("label", "--class"), ("mistakes", "--mistakes"), ("gallery", "--gallery")):
         if getattr(options, name):
             raise ConfigError(f"{flag} is for classifiers: choose the images of captioners with --images or --count")
@@ -196,7 +196,7 @@ def _show(options: Namespace) -> tuple[list[Told], list[int]]:
         chosen = {index: batch for index, batch in in_order if index in indices}
         images = torch.cat([chosen[index].images for index in indices])
         references = [chosen[index].captions[0] for index in indices]
-        return _tell(runs, images, references, options, here), indices
+        return runs, _tell(runs, images, references, options, here), indices
 
 
 def _tell(
@@ -222,7 +222,3 @@ def _tell(
         )
         for loaded, name in zip(runs, names, strict=True)
     ]
-
-
-def _model_of(folder: str) -> str:
-    return Run.open(folder).config.model
