@@ -75,6 +75,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="for each way and number of environments")
     arguments = parser.parse_args()
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # AsyncVectorEnv forks, and a fork of a process with OpenMP threads waits for ever
     print(f"{'environments':>13}  {'':24}{'steps/s':>12}{'times as long as native':>24}")
     for num_envs in arguments.envs:
         compare(num_envs, arguments.most_processes, arguments.seconds)
