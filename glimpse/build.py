@@ -111,6 +111,7 @@ def _recurrent_attention(config: Config, *, channels: int, num_classes: int) -> 
         where_dim=config.network.where_dim,
         out_dim=config.network.glimpse_dim,
         conv_channels=config.network.conv_channels,
+        conv_layers=config.network.conv_layers,
         pixel_mean=config.network.pixel_mean,
         pixel_std=config.network.pixel_std,
     )

@@ -47,12 +47,12 @@ class Captioning(SeededTask):
         limit: int | None,
         processes: Processes,
     ):
-        super().__init__(model=model, data=data, seed=seed, batch_size=batch_size, limit=limit, processes=processes)
+        super().__init__(
+            model=model, data=data, seed=seed, batch_size=batch_size, limit=limit, loss=loss, processes=processes
+        )
         self.vocabulary = vocabulary
-        self.loss = loss
         self.score = score
         self.max_length = max_length
-        self.mix = loss.mix
         self.unfreeze_at = unfreeze_at  # the part of the training after which the encoder learns too
         # Without its estimator a hard read teaches nothing about where to look; nothing teaches an encoder before then.
         self.all_parameters_used = (model.how == "soft" or loss.reinforce > 0) and unfreeze_at is None
@@ -63,8 +63,7 @@ class Captioning(SeededTask):
 
     def schedule(self, progress: float) -> None:
         """See `engine.Task`: fewer batches may be read softly, and the encoder begin to learn."""
-        end = self.loss.mix if self.loss.mix_end is None else self.loss.mix_end
-        self.mix = self.loss.mix + progress * (end - self.loss.mix)
+        super().schedule(progress)
         if self.unfreeze_at is not None and progress >= self.unfreeze_at and self.model.encoder.frozen:
             self.model.encoder.unfreeze()
 
@@ -72,9 +71,7 @@ class Captioning(SeededTask):
         """See `engine.Task`."""
         settings, device = self.loss, self.processes.device
         words, lengths = (field.to(device) for field in self.vocabulary.encode([one for (one,) in batch.captions]))
-        how = self.model.how
-        if how == "hard" and self.mix and float(noise.shared().uniform(torch.zeros(1))) < self.mix:
-            how = "soft"
+        how = self.read_of(noise)
         telling: Telling = model(batch.images.to(device), words, how=how, noise=noise)
         told = words[:, 1:]
         # All means are over the words of all processes, of which this one may have more or fewer than its share.

@@ -36,24 +36,28 @@ class Classification(SeededTask):
         limit: int | None,
         processes: Processes,
     ):
-        super().__init__(model=model, data=data, seed=seed, batch_size=batch_size, limit=limit, processes=processes)
+        super().__init__(
+            model=model, data=data, seed=seed, batch_size=batch_size, limit=limit, loss=loss, processes=processes
+        )
         self.attention = attention
-        self.loss = loss
         self.score = score
         self.learns_places = model.how == "hard" and model.num_choices > 0  # by REINFORCE, that is
         if loss.normalise and self.learns_places and batch_size * loss.rollouts < 2:
             raise ConfigError("train.batch_size must be at least 2 with loss.normalise, got 1")
         # Where nothing is chosen, with a single glimpse or in a control, what would choose is idle.
         self.all_parameters_used = not isinstance(model, RecurrentAttention) or model.num_choices > 0
-        if model.how == "hard":  # a weight of zero leaves its term out
-            self.all_parameters_used &= loss.reinforce > 0 and (model.baseline is None or loss.baseline_weight > 0)
+        if model.how == "hard":  # a weight of zero leaves its term out, and so does a soft read
+            self.all_parameters_used &= loss.reinforce > 0 and (
+                model.baseline is None or (loss.baseline_weight > 0 and loss.mix == 0)
+            )
 
     def about(self) -> dict[str, Any]:
         """What a run folder has to say for the model to be used without the data."""
         return {"image_shape": self.data.train.image_shape, "class_names": self.data.train.class_names}
 
     def schedule(self, progress: float) -> None:
-        """Shrink the std geometrically from `std` to `std_end`."""
+        """See `engine.Task`: the std goes geometrically from `std` to `std_end`."""
+        super().schedule(progress)
         settings, glimpses = self.attention, getattr(self.model, "glimpses", None)
         fixed = isinstance(glimpses, PlaneGlimpses) and glimpses.attention.std_head is None
         if settings.std_end is not None and fixed:
@@ -63,16 +67,18 @@ class Classification(SeededTask):
     def losses(self, model: nn.Module, batch: Batch, noise: Noise) -> dict[str, tuple[float, Tensor]]:
         """See `engine.Task`. Soft: cross-entropy alone. Hard: that, and the estimator for the places chosen."""
         settings = self.loss
-        if settings.rollouts > 1 and self.learns_places:
+        how = self.read_of(noise) if self.learns_places else self.model.how
+        learns_places = self.learns_places and how == "hard"
+        if settings.rollouts > 1 and learns_places:
             batch = Batch(*(field.repeat_interleave(settings.rollouts, 0) for field in batch))
         images, targets, boxes = (field.to(self.processes.device) for field in batch)
         again = noise.fork() if settings.baseline == "self_critical" else noise
-        rollout: Rollout = model(images, noise=noise, **told(self.model, boxes))
+        rollout: Rollout = model(images, how=how, noise=noise, **told(self.model, boxes))
         terms = {
             "cross_entropy": (1.0, losses.cross_entropy(rollout.logits, targets, settings.classify)),
             "error": (0.0, 1 - losses.correct(rollout.logits.detach(), targets)[:, -1].mean()),
         }
-        if not self.learns_places:
+        if not learns_places:
             return terms
         returns = returns_of(rollout, targets, settings)
         advantages = losses.advantages(returns, self.baselines(rollout, returns, images, targets, again))

@@ -125,7 +125,7 @@ class NetworkConfig:
     """network: from glimpses to answers."""
 
     what: Literal["fc", "conv"] = "conv"
-    """The "what" path: one fully connected layer as in the paper, or two convolutions before it."""
+    """The "what" path: one fully connected layer as in the paper, or convolutions before it."""
     what_dim: int = 128
     """Size of the "what" features."""
     where_dim: int = 128
@@ -134,6 +134,8 @@ class NetworkConfig:
     """Size of the glimpse vector that joins them."""
     conv_channels: int = 32
     """Channels of the second convolution; the first has half as many (model cnn: the next 2 and 4 times as many)."""
+    conv_layers: int = 2
+    """Number of convolutions of the "what" path; those after the second have as many channels."""
     core: Literal["rnn", "gru", "lstm"] = "gru"
     """The recurrent core: the paper's ReLU network, or one with gates."""
     state_dim: int = 256
@@ -146,6 +148,7 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         _require_positive(self, "network.", "what_dim", "where_dim", "glimpse_dim", "state_dim", "pixel_std")
         require(self.conv_channels >= 2, "network.conv_channels", "at least 2", self.conv_channels)
+        require(self.conv_layers >= 2, "network.conv_layers", "at least 2", self.conv_layers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,9 +215,11 @@ class LossConfig:
     doubly_stochastic: float = 0.0
     """Captions: weight of the penalty for places that are attended to more or less than once in all."""
     mix: float = 0.0
-    """Captions, hard: share of the training batches that are read softly; the paper has 0.5."""
+    """Share of the training batches of a hard model that are read softly; the paper on captions has 0.5."""
     mix_end: float | None = None
-    """Captions, hard: let that share change to this one, evenly over the training; null keeps it."""
+    """Let that share change to this one, evenly while training; null keeps it. From 1 to 0 is a soft start."""
+    mix_until: float = 1.0
+    """Part of the training after which mix_end is reached."""
 
     def __post_init__(self) -> None:
         _require_positive(self, "loss.", "rollouts")
@@ -223,6 +228,7 @@ class LossConfig:
         require(0 <= self.discount <= 1, "loss.discount", "in [0, 1]", self.discount)
         require(0 <= self.mix <= 1, "loss.mix", "in [0, 1]", self.mix)
         require(self.mix_end is None or 0 <= self.mix_end < 1, "loss.mix_end", "null or in [0, 1)", self.mix_end)
+        require(0 < self.mix_until <= 1, "loss.mix_until", "in (0, 1]", self.mix_until)
         require(
             self.mix < 1 or self.mix_end is not None,
             "loss.mix_end",

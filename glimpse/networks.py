@@ -8,6 +8,7 @@ convolutional "what" path, and GRU and LSTM cores.
 Shapes: B batch, K scales, C channels, G patch side, D state size.
 """
 
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -18,24 +19,24 @@ Core = Literal["rnn", "gru", "lstm"]
 State = tuple[Tensor, ...]  # the first is the output h (B, D); an LSTM has a cell beside it
 
 
-def what_path(kind: What, *, in_channels: int, patch_size: int, out_dim: int, conv_channels: int = 32) -> nn.Sequential:
+def what_path(
+    kind: What, *, in_channels: int, patch_size: int, out_dim: int, conv_channels: int = 32, conv_layers: int = 2
+) -> nn.Sequential:
     """Build the network from patches (B, K*C, G, G) to features (B, out_dim).
 
-    "fc" is the paper's single layer. "conv" is two 3 x 3 convolutions, the second of stride 2, before it.
+    "fc" is the paper's single layer. "conv" is two or more 3 x 3 convolutions, the second of stride 2, before it.
     """
     if kind == "fc":
         return nn.Sequential(nn.Flatten(), nn.Linear(in_channels * patch_size**2, out_dim), nn.ReLU())
     if kind == "conv":
+        if conv_layers < 2:
+            raise ValueError(f"conv_layers must be at least 2, got {conv_layers}")
         half = (patch_size + 1) // 2
-        return nn.Sequential(
-            nn.Conv2d(in_channels, conv_channels // 2, 3, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(conv_channels // 2, conv_channels, 3, stride=2, padding=1),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(conv_channels * half**2, out_dim),
-            nn.ReLU(),
-        )
+        channels = [in_channels, conv_channels // 2, *[conv_channels] * (conv_layers - 1)]
+        layers: list[nn.Module] = []
+        for index, (before, after) in enumerate(pairwise(channels)):
+            layers += [nn.Conv2d(before, after, 3, stride=2 if index == 1 else 1, padding=1), nn.ReLU()]
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(conv_channels * half**2, out_dim), nn.ReLU())
     raise ValueError(f"what must be 'fc' or 'conv', got {kind!r}")
 
 
@@ -55,6 +56,7 @@ class GlimpseNetwork(nn.Module):
         where_dim: int = 128,
         out_dim: int = 256,
         conv_channels: int = 32,
+        conv_layers: int = 2,
         pixel_mean: float = 0.0,
         pixel_std: float = 1.0,
     ):
@@ -68,13 +70,19 @@ class GlimpseNetwork(nn.Module):
             where_dim: Size of the "where" features.
             out_dim: Size of the glimpse vector.
             conv_channels: Channels of the last convolution of a convolutional "what" path.
+            conv_layers: Number of its convolutions.
             pixel_mean: Subtracted from the patches. Normalising after reading keeps the background the background.
             pixel_std: Divides the patches.
         """
         super().__init__()
         self.out_dim = out_dim
         self.what = what_path(
-            what, in_channels=in_channels, patch_size=patch_size, out_dim=what_dim, conv_channels=conv_channels
+            what,
+            in_channels=in_channels,
+            patch_size=patch_size,
+            out_dim=what_dim,
+            conv_channels=conv_channels,
+            conv_layers=conv_layers,
         )
         self.where = nn.Sequential(nn.Linear(2, where_dim), nn.ReLU())
         self.join_what = nn.Linear(what_dim, out_dim)

@@ -5,9 +5,11 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
+import torch
 from torch import nn
 
-from glimpse.config import ConfigError
+from glimpse.attention import Read
+from glimpse.config import ConfigError, LossConfig
 from glimpse.data.base import random_bits
 from glimpse.places import Noise
 from glimpse.processes import Processes
@@ -27,6 +29,7 @@ class SeededTask:
         seed: int,
         batch_size: int,
         limit: int | None,
+        loss: LossConfig,
         processes: Processes,
     ):
         """Prepare the training.
@@ -37,12 +40,15 @@ class SeededTask:
             seed: The run's seed.
             batch_size: Images in a step, over all processes.
             limit: Stop each epoch after this many images.
+            loss: What is learned from; here, how many of the batches of a hard model are read softly.
             processes: Who shares the work.
         """
         self.model = model.to(processes.device)
         self.data = data
         self.seed = seed
         self.batch_size = batch_size
+        self.loss = loss
+        self.mix = loss.mix
         self.processes = processes
         images = len(data.train) if limit is None else min(limit, len(data.train))
         self.steps_per_epoch = images // batch_size
@@ -57,6 +63,18 @@ class SeededTask:
             seed=self.seed, epoch=epoch, batch_size=self.batch_size, rank=rank, world_size=world_size
         )
         return islice(epoch_batches, self.steps_per_epoch)
+
+    def schedule(self, progress: float) -> None:
+        """See `engine.Task`: more or fewer batches may be read softly."""
+        settings = self.loss
+        end = settings.mix if settings.mix_end is None else settings.mix_end
+        self.mix = settings.mix + min(1.0, progress / settings.mix_until) * (end - settings.mix)
+
+    def read_of(self, noise: Noise) -> Read:
+        """How to read a training batch: as the model does, or for a hard model, at times, softly."""
+        if self.model.how == "hard" and self.mix and float(noise.shared().uniform(torch.zeros(1))) < self.mix:
+            return "soft"
+        return self.model.how
 
     def noise(self, epoch: int, step: int) -> Noise:
         """See `engine.Task`."""

@@ -168,6 +168,11 @@ def test_the_share_of_soft_batches_may_change():
     assert shares == [1.0, 0.875, 0.75, 0.5]
     task.schedule(0.0)
     assert "reinforce" not in terms_of(task)[1]
+    early = make(read="hard", **{"loss.mix": 1.0, "loss.mix_end": 0.5, "loss.mix_until": 0.5})
+    early.schedule(0.25)
+    assert early.mix == 0.75
+    early.schedule(0.9)
+    assert early.mix == 0.5
     kept = make(read="hard", **{"loss.mix": 0.3})
     kept.schedule(0.9)
     assert kept.mix == pytest.approx(0.3)

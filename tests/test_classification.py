@@ -42,6 +42,33 @@ def rollout_of(task, seed=5, rollouts=1, **settings):
 # Losses
 
 
+def test_a_soft_start_reads_hard_batches_softly():
+    """With rollouts too: a soft read is the same for each of them, and is made once."""
+    options = ("--read=hard", "--loss.rollouts=3", "--loss.mix_end=0", "--loss.mix_until=0.5", "--loss.mix=1")
+    task = make_task(*options)
+    terms = terms_of(task)
+    rollout, targets = rollout_of(task, how="soft")
+    assert set(terms) == {"cross_entropy", "error"}
+    assert_close(terms["cross_entropy"][1], losses.cross_entropy(rollout.logits, targets))
+    task.schedule(0.6)
+    assert "reinforce" in terms_of(task)
+    task.schedule(0.25)
+    soft = sum("reinforce" not in terms_of(task, seed) for seed in range(150))
+    assert abs(soft / 150 - 0.5) < 4 * math.sqrt(0.25 / 150)
+
+
+def test_a_soft_read_leaves_the_baseline_idle():
+    assert make_task("--read=hard", "--loss.baseline=learned").all_parameters_used
+    assert not make_task("--read=hard", "--loss.baseline=learned", "--loss.mix=0.5").all_parameters_used
+
+
+@pytest.mark.parametrize("options", [("--read=soft",), ("--attention.policy=random",), ("--model=fc",)])
+def test_what_learns_no_places_by_reward_is_not_mixed(options):
+    task, plain = make_task(*options, "--loss.mix=0.9"), make_task(*options)
+    for seed in range(5):
+        assert_close(terms_of(task, seed)["cross_entropy"][1], terms_of(plain, seed)["cross_entropy"][1])
+
+
 @pytest.mark.parametrize("places", ["plane", "grid"])
 @pytest.mark.parametrize("rollouts", [1, 2])
 def test_soft_learns_from_cross_entropy_alone(places, rollouts):

@@ -50,6 +50,23 @@ def test_conv_path_is_two_convolutions_and_a_layer(patch_size):
     assert_close(path(patches), linear(dense, hidden.flatten(1)).clamp(min=0), 1e-12)
 
 
+def test_more_convolutions_keep_the_size():
+    path = what_path("conv", in_channels=3, patch_size=5, out_dim=5, conv_channels=6, conv_layers=4).double()
+    layers = [layer for layer in path if isinstance(layer, nn.Conv2d)]
+    assert [(layer.in_channels, layer.out_channels, layer.stride[0]) for layer in layers] == [
+        (3, 3, 1),
+        (3, 6, 2),
+        (6, 6, 1),
+        (6, 6, 1),
+    ]
+    hidden = some_patches(3, 5)
+    for layer in layers:
+        hidden = layer(hidden).clamp(min=0)
+    assert_close(path(some_patches(3, 5)), linear(path[-2], hidden.flatten(1)).clamp(min=0), 1e-12)
+    with pytest.raises(ValueError, match="conv_layers must be at least 2, got 1"):
+        what_path("conv", in_channels=3, patch_size=5, out_dim=5, conv_layers=1)
+
+
 def test_unknown_path():
     with pytest.raises(ValueError, match="what must be 'fc' or 'conv', got 'mlp'"):
         what_path("mlp", in_channels=1, patch_size=3, out_dim=5)
