@@ -40,6 +40,17 @@ def what_path(
     raise ValueError(f"what must be 'fc' or 'conv', got {kind!r}")
 
 
+def initialise(network: nn.Module) -> None:
+    """Draw the weights of layers that ReLUs follow so that signals keep their size (He et al., arXiv:1502.01852).
+
+    torch's own initial weights shrink what passes each layer, so that at first all glimpses look nearly alike.
+    """
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
+
+
 class GlimpseNetwork(nn.Module):
     """Joins what was seen and where it was seen into one vector."""
 
@@ -87,6 +98,7 @@ class GlimpseNetwork(nn.Module):
         self.where = nn.Sequential(nn.Linear(2, where_dim), nn.ReLU())
         self.join_what = nn.Linear(what_dim, out_dim)
         self.join_where = nn.Linear(where_dim, out_dim)
+        initialise(self)
         self.register_buffer("pixel_mean", torch.tensor(float(pixel_mean)))
         self.register_buffer("pixel_std", torch.tensor(float(pixel_std)))
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from glimpse.attention import Read
 from glimpse.classifier import Rollout
+from glimpse.networks import initialise
 from glimpse.places import Noise
 
 Kind = Literal["cnn", "fc"]
@@ -67,6 +68,8 @@ class WholeImage(nn.Module):
             raise ValueError(f"kind must be 'cnn' or 'fc', got {kind!r}")
         self.features = nn.Sequential(*features)
         self.classify = nn.Sequential(nn.Linear(feature_dim, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, num_classes))
+        initialise(self.features)
+        initialise(self.classify[0])
         self.register_buffer("pixel_mean", torch.tensor(float(pixel_mean)))
         self.register_buffer("pixel_std", torch.tensor(float(pixel_std)))
 

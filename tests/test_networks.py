@@ -5,7 +5,7 @@ import torch
 from helpers import assert_close, draw
 from torch import nn
 
-from glimpse.networks import GlimpseNetwork, RecurrentCore, what_path
+from glimpse.networks import GlimpseNetwork, RecurrentCore, initialise, what_path
 from glimpse.sensor import Sensor
 
 BATCH = 4
@@ -65,6 +65,28 @@ def test_more_convolutions_keep_the_size():
     assert_close(path(some_patches(3, 5)), linear(path[-2], hidden.flatten(1)).clamp(min=0), 1e-12)
     with pytest.raises(ValueError, match="conv_layers must be at least 2, got 1"):
         what_path("conv", in_channels=3, patch_size=5, out_dim=5, conv_layers=1)
+
+
+@torch.no_grad()
+def test_initial_weights_keep_the_size_of_signals():
+    """After a ReLU the mean square is that before it, at any depth; torch's own weights shrink it sixfold a layer."""
+    torch.manual_seed(0)
+    network = nn.Sequential(*[layer for _ in range(6) for layer in (nn.Linear(400, 400), nn.ReLU())])
+    signal = torch.randn(200, 400)
+    before = network(signal).square().mean()
+    initialise(network)
+    after = network(signal).square().mean()
+    assert float(before) < 0.01 and 0.7 < float(after) < 1.4
+    conv = nn.Conv2d(16, 64, 3)
+    initialise(conv)
+    assert float(conv.weight.std()) == pytest.approx((2 / 144) ** 0.5, rel=0.05) and not conv.bias.any()
+
+
+@torch.no_grad()
+def test_networks_begin_with_such_weights():
+    network = GlimpseNetwork(in_channels=3, patch_size=12, what="conv")
+    assert float(network.what[0].weight.std()) == pytest.approx((2 / 27) ** 0.5, rel=0.15)
+    assert not any(bias.any() for name, bias in network.named_parameters() if name.endswith("bias"))
 
 
 def test_unknown_path():
