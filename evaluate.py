@@ -6,8 +6,10 @@
     python evaluate.py animate RUN [RUN] --out glimpses.gif
     python evaluate.py report RUN RUN ... --out report.html
     python evaluate.py caption RUN photo.jpg ...
+    python evaluate.py results RUN ... --section main                 keeps results/results.csv
 
-RUN is a run folder that train.py made. Nothing else is needed, except the images of a data set of your own.
+RUN is a run folder that train.py made, or the name of a model that ships with the package, as cluttered60-hard. Nothing
+else is needed, except the images of a data set of your own.
 `python evaluate.py COMMAND --help` lists the options of a command.
 """
 
@@ -179,6 +181,26 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     )
     command.add_argument("--out", type=Path, help="what to draw (default: only print the captions)")
     command.set_defaults(command="caption")
+
+    command = commands.add_parser(
+        "results",
+        help="add finished runs to the file of results",
+        description="Read settings and test scores off finished runs, and add them to the file of results, a row per "
+        "run and metric, or replace their rows in it. Nothing is scored again. The tables are made from the file by "
+        "python results/tables.py.",
+        epilog="Runs of the same section, name and task are seeds of one training, and are shown as their mean. In "
+        "ablations, the first row of a task is what the others are compared with.",
+    )
+    command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
+    command.add_argument(
+        "--section", required=True, metavar="NAME", help="main, control, paper, ablation, captions or other"
+    )
+    command.add_argument("--name", help="what to call it (default: the name of the run's config)")
+    command.add_argument("--task", help="what it was trained for (default: from the config, as cluttered 60x60)")
+    command.add_argument(
+        "--csv", type=Path, default=Path("results/results.csv"), help="the file (default: results/results.csv)"
+    )
+    command.set_defaults(command="results")
 
     if arguments[:1] == ["compare"]:
         arguments, settings = take_settings(arguments)

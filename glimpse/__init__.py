@@ -22,8 +22,9 @@ _HOMES = {
     "Sensor": "sensor",
     "build_data": "build",
     "build_model": "build",
-    "load_model": "build",
+    "load": "build",
     "read": "attention",
+    "shipped_models": "shipped",
 }
 
 __all__ = list(_HOMES)

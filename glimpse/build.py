@@ -301,15 +301,6 @@ def build_task(config: Config, processes: Processes, begun: Run | None = None) -
     )
 
 
-def load_model(folder: str | Path) -> Model:
-    """Load the best weights of a run folder, ready to look.
-
-    Raises:
-        RunError: If the folder is not a run, or its checkpoint cannot be used.
-    """
-    return _load_model(Run.open(folder))[0]
-
-
 class LoadedCaptioner(NamedTuple):
     """A run that writes captions."""
 
@@ -339,6 +330,25 @@ def load_captioner(folder: str | Path) -> LoadedCaptioner:
     return LoadedCaptioner(run, model.eval(), vocabulary, (channels, height, width))
 
 
+def load(folder: str | Path) -> Model | LoadedCaptioner:
+    """Load a trained model, with its best weights and ready to look.
+
+        model = glimpse.load("cluttered60-hard")
+        answers = model(images, sample=False).logits[:, -1].argmax(-1)  # images: (B, 1, 60, 60), 8-bit or float
+
+    Args:
+        folder: A run folder, or the name of a model that ships with the package (`glimpse.shipped_models()`).
+
+    Returns:
+        The model itself of a classifier; of a captioner a `LoadedCaptioner`, which has the words beside the model.
+
+    Raises:
+        RunError: If there is no such run, or its checkpoint cannot be used.
+    """
+    run = Run.open(folder)
+    return load_captioner(folder) if run.config.model == "captioner" else _load_model(run)[0]
+
+
 class Loaded(NamedTuple):
     """A run, ready to be compared with others."""
 
@@ -359,10 +369,10 @@ def load_runs(folders: Sequence[str | Path]) -> tuple[list[Loaded], Splits]:
     if not folders:
         raise RunError("there must be at least one run folder, got none")
     runs = [Run.open(folder) for folder in folders]
-    if captioners := [run.folder for run in runs if run.config.model == "captioner"]:
+    if captioners := [run for run in runs if run.config.model == "captioner"]:
         raise RunError(f"{captioners[0]} writes captions: it can be scored and shown, but not compared")
     check_given_once(runs)
-    check_same_images({str(run.folder): run.config for run in runs})
+    check_same_images({str(run): run.config for run in runs})
     data = build_data(runs[0].config.data)
     loaded = []
     for run, name in zip(runs, names_of(runs), strict=True):
@@ -374,7 +384,7 @@ def load_runs(folders: Sequence[str | Path]) -> tuple[list[Loaded], Splits]:
 
 def check_given_once(runs: Sequence[Run]) -> None:
     """Refuse a run that is among others twice; raises RunError."""
-    if twice := [run.folder for run in runs if sum(run.folder.samefile(other.folder) for other in runs) > 1]:
+    if twice := [run for run in runs if sum(run.folder.samefile(other.folder) for other in runs) > 1]:
         raise RunError(f"each run must be given once, got {twice[0]} more often")
 
 
@@ -397,7 +407,7 @@ def _load_model_for(run: Run, data: Splits) -> Model:
     model, image_shape, class_names = _load_model(run)
     if (image_shape, class_names) != (list(data.test.image_shape), list(data.test.class_names)):
         raise RunError(
-            f"the data of {run.folder} is not what it was trained on: images of {image_shape} and "
+            f"the data of {run} is not what it was trained on: images of {image_shape} and "
             f"{len(class_names)} classes then, {list(data.test.image_shape)} and {data.test.num_classes} now"
         )
     return model

@@ -101,6 +101,8 @@ def essence(config: Config) -> Config:
         sensor=dataclasses.replace(config.sensor, plan=SensorConfig.plan),
         data=dataclasses.replace(data, root=str(Path(data.root).absolute())),  # as run folders keep it
     )
+    if config.model == "captioner":
+        return config
     if config.model != "attention":
         score = dataclasses.replace(config.score, read=None)
         idle = {name: getattr(Config(), name) for name in ("read", "num_glimpses", "sensor", "attention", "loss")}
@@ -155,20 +157,18 @@ def compare(
     groups: dict[Config, list[int]] = {}
     for index, loaded in enumerate(runs):
         if not loaded.run.finished:
-            raise RunError(
-                f"{loaded.run.folder} is not finished; finish it with: python train.py --resume {loaded.run.folder}"
-            )
+            raise RunError(f"{loaded.run} is not finished; finish it with: python train.py --resume {loaded.run}")
         group = groups.setdefault(essence(loaded.run.config), [])
         for other in group:
             if runs[other].run.config.seed == loaded.run.config.seed:
                 raise RunError(
-                    f"{runs[other].run.folder} and {loaded.run.folder} are runs of the same config with the same seed, "
+                    f"{runs[other].run} and {loaded.run} are runs of the same config with the same seed, "
                     f"{loaded.run.config.seed}: give one of them"
                 )
         group.append(index)
     entries = []
     for number, loaded in enumerate(runs, 1):
-        say(f"Scoring {number} of {len(runs)}: {loaded.run.folder}")
+        say(f"Scoring {number} of {len(runs)}: {loaded.run}")
         loaded.model.to(device)
         outcomes = {
             mode: observe(
@@ -184,7 +184,7 @@ def compare(
             )
             for mode in modes_of(loaded.model, loaded.how)
         }
-        entries.append(Entry(str(loaded.run.folder), loaded.run.config.seed, outcomes, loaded.run.seconds))
+        entries.append(Entry(str(loaded.run), loaded.run.config.seed, outcomes, loaded.run.seconds))
     firsts = [runs[indices[0]] for indices in groups.values()]
     say("Measuring what they cost")
     batch = next(data.in_order(batch_size=COST_BATCH))

@@ -34,6 +34,7 @@ from torch import Tensor, nn
 
 from glimpse.config import Config, ConfigError, to_yaml
 from glimpse.parsing import parse
+from glimpse.shipped import find_shipped, is_shipped, suggest_shipped
 
 LAST, BEST = "last.safetensors", "best.safetensors"
 FORMAT = "glimpse-1"
@@ -64,11 +65,15 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 class Run:
-    """A run folder."""
+    """A run folder; as text, what it was called when it was opened."""
 
-    def __init__(self, folder: str | Path, config: Config):
+    def __init__(self, folder: str | Path, config: Config, *, called: str | Path | None = None):
         self.folder = Path(folder)
         self.config = config
+        self._called = str(called or self.folder)
+
+    def __str__(self) -> str:
+        return self._called
 
     @classmethod
     def create(cls, config: Config, *, name: str, about: dict[str, Any], folder: str | Path | None = None) -> "Run":
@@ -100,19 +105,21 @@ class Run:
 
     @classmethod
     def open(cls, folder: str | Path) -> "Run":
-        """Open an existing run folder.
+        """Open an existing run folder, or else the model of this name that ships with the package.
 
         Raises:
-            RunError: If it is not a run folder.
+            RunError: If it is neither.
         """
-        folder = Path(folder)
+        called = folder
+        folder = (None if os.path.isdir(folder) else find_shipped(folder)) or Path(folder)
         file = folder / "config.yaml"
         if os.path.isfile(folder):
             raise RunError(f"{folder} is not a run folder: it is a file")
         if not os.path.isfile(file):
-            raise RunError(f"{folder} is not a run folder: there is no config.yaml in it")
+            hint = "" if os.path.isdir(folder) else f"; {suggest_shipped(folder)}"
+            raise RunError(f"{folder} is not a run folder: there is no config.yaml in it{hint}")
         try:
-            return cls(folder, parse(file=file))
+            return cls(folder, parse(file=file), called=called)
         except ConfigError as error:
             raise RunError(f"the config of this run cannot be used: {error}") from error
 
@@ -120,6 +127,11 @@ class Run:
     def name(self) -> str:
         """The name of its config, or of its folder if it has none."""
         return str(self._value("meta.json", "name", "") or self.folder.name)
+
+    @property
+    def shipped(self) -> bool:
+        """Whether it came with the package: to be scored, and not to be written to."""
+        return is_shipped(self.folder)
 
     @property
     def finished(self) -> bool:
@@ -235,7 +247,7 @@ def names_of(runs: list[Run]) -> list[str]:
         return len(set(names)) < len(names)
 
     names = [run.name for run in runs]
-    for more in (lambda run: f"seed {run.config.seed}", lambda run: str(run.folder)):
+    for more in (lambda run: f"seed {run.config.seed}", str):
         if taken(names):
             names = [f"{name}, {more(run)}" for name, run in zip(names, runs, strict=True)]
     return names

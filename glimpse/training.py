@@ -9,7 +9,7 @@ from glimpse.classification import Classification
 from glimpse.config import Config
 from glimpse.engine import Engine
 from glimpse.processes import processes
-from glimpse.runs import LAST, Run, seed_everything
+from glimpse.runs import LAST, Run, RunError, seed_everything
 from glimpse.view.tables import caption_table, score_table
 
 
@@ -34,6 +34,10 @@ def train(
         The test scores; None in a process that is not the main one.
     """
     resumed = run is not None
+    if resumed and run.shipped:
+        raise RunError(
+            f"{run} ships with the package and cannot be resumed; train from its weights with --init_from {run}"
+        )
     seed_everything(config.seed)
     with processes(config.train.device, config.train.threads) as here:
         begun = resumed and (run.folder / LAST).exists()

@@ -270,7 +270,7 @@ def test_report_shows_what_it_scored(runs, tmp_path, capsys):
             "at most 4 runs can be shown side by side, got 5",
         ),
         ("caption {soft} {photo} --beside {soft}", "each run must be given once, got {soft} more often"),
-        ("caption {tmp}/none {photo}", "{tmp}/none is not a run folder: there is no config.yaml in it"),
+        ("caption {tmp}/none {photo}", "{tmp}/none is not a run folder: there is no config.yaml in it; .*"),
         (
             "caption {soft} {photo} --out {tmp}/x.jpg",
             "--out must end in .png or .pdf or .svg or .gif or .mp4 or .html or .htm, got {tmp}/x.jpg",

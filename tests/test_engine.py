@@ -20,7 +20,7 @@ from runs_helpers import (
     train_tiny,
 )
 
-from glimpse import load_model
+from glimpse import load
 from glimpse.engine import Means, NonFiniteError, learning_rate
 from glimpse.runs import BEST, LAST, Run, RunError
 
@@ -271,7 +271,7 @@ def test_std_is_restored(tmp_path):
     glimpses = resumed(run).task.model.glimpses
     assert glimpses.attention.std.flatten()[0] == pytest.approx(0.4 * (0.1 / 0.4) ** (3 / 8 / 0.5))
     run.write_json("meta.json", {"image_shape": [1, 60, 60], "class_names": list("0123456789")})
-    assert load_model(tmp_path).glimpses.attention.std.flatten()[0] == pytest.approx(0.4 * 0.25**0.75)
+    assert load(tmp_path).glimpses.attention.std.flatten()[0] == pytest.approx(0.4 * 0.25**0.75)
 
 
 def test_stop_in_the_first_epoch(tmp_path):

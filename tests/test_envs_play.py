@@ -8,7 +8,7 @@ from gymnasium.vector import SyncVectorEnv
 from helpers import TinyData, draw_bytes, tiny_model
 from runs_helpers import tiny, train_main
 
-from glimpse.build import build_data, load_model
+from glimpse.build import build_data, load
 from glimpse.envs import GlimpseEnv, GlimpseVectorEnv, options_of, play
 from glimpse.losses import rewards
 from glimpse.places import Noise
@@ -34,7 +34,7 @@ def trained(tmp_path_factory):
 
 @pytest.mark.parametrize("sample", [False, True])
 def test_a_checkpoint_plays_its_own_rollout(trained, sample):
-    model = load_model(trained)
+    model = load(trained)
     index = [5, 0, 11, 3, 8, 2]
     batch = build_data(Run.open(trained).config.data).test.take(index)
     env = gymnasium.make_vec(

@@ -14,7 +14,7 @@ import torch
 from runs_helpers import REPOSITORY, make_engine, new_engine, resumed, tiny_config, train_main, train_tiny
 from safetensors.torch import save_file
 
-from glimpse import load_model, runs
+from glimpse import load, runs
 from glimpse.build import load_runs
 from glimpse.parsing import parse
 from glimpse.runs import BEST, FORMAT, LAST, Run, RunError, names_of, write_atomically
@@ -340,20 +340,20 @@ def test_checkpoint_of_another_architecture(settings, difference, copied):
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
-def test_load_model_needs_the_folder_alone(trained, tmp_path):
+def test_load_needs_the_folder_alone(trained, tmp_path):
     run = Run(shutil.copytree(trained.folder, tmp_path / "elsewhere"), trained.config)
     run.write_json("meta.json", {"image_shape": [1, 60, 60], "class_names": list("0123456789")})
-    model = load_model(run.folder)
+    model = load(run.folder)
     assert not model.training
     assert all(torch.equal(value, run.load(BEST)[0][f"model.{key}"]) for key, value in model.state_dict().items())
 
 
 @pytest.mark.parametrize("content", [None, "{", "{}"], ids=["missing", "cut", "empty"])
-def test_load_model_with_broken_meta(content, copied):
+def test_load_with_broken_meta(content, copied):
     path = copied.folder / "meta.json"
     path.unlink() if content is None else path.write_text(content)
     with pytest.raises(RunError, match=r"meta\.json"):
-        load_model(copied.folder)
+        load(copied.folder)
 
 
 # Several runs together

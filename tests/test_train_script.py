@@ -24,7 +24,7 @@ from runs_helpers import (
     train_tiny,
 )
 
-from glimpse import build_data, load_model
+from glimpse import build_data, load
 from glimpse.build import build_model, build_task
 from glimpse.classification import Classification, score
 from glimpse.processes import Processes, choose_device
@@ -83,7 +83,7 @@ def test_test_scores_are_of_the_best_weights(tmp_path, monkeypatch, few_test_ima
     result = run.read_json("result.json")
     assert result["valid"] == {"epoch": 1, "error": 0.25}
     data = build_data(run.config.data).test
-    best = score(load_model(run.folder), data, limit=100)
+    best = score(load(run.folder), data, limit=100)
     last = score(resumed(run).task.model, data, limit=100)
     assert result["test"]["hit"] == best["hit"] != last["hit"]
 

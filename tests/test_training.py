@@ -10,7 +10,7 @@ import torch
 from helpers import tiny_config as tiny_model_config
 from runs_helpers import assert_same_run, resumed, tiny_config
 
-from glimpse import load_model
+from glimpse import load
 from glimpse.build import build_data
 from glimpse.classification import Classification, score
 from glimpse.engine import Engine
@@ -67,7 +67,7 @@ def test_returns_the_test_scores_of_the_best_weights(kind, trainings):
     assert ("hit" in scores) == (kind != "cnn")
     assert result["valid"] == run.load(BEST)[1]
     how = {"soft": "soft", "cnn": None}.get(kind, "hard")
-    assert score(load_model(run.folder), build_data(run.config.data).test, how=how, limit=150) == scores
+    assert score(load(run.folder), build_data(run.config.data).test, how=how, limit=150) == scores
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -118,7 +118,7 @@ def test_descriptions(options, words):
 @pytest.mark.parametrize("kind", MODELS)
 def test_first_words(kind, trainings):
     run, _, lines, _ = trainings(kind)
-    weights = sum(value.numel() for value in load_model(run.folder).parameters())
+    weights = sum(value.numel() for value in load(run.folder).parameters())
     what = {
         "hard": "Hard attention, 3 glimpses",
         "raster": "Hard reads, 3 glimpses placed by rule: raster",

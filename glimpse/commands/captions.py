@@ -77,7 +77,7 @@ def caption(options: Namespace) -> None:
         for other in runs[1:]:
             if other.image_shape != runs[0].image_shape:
                 raise RunError(
-                    f"{folders[0]} and {other.run.folder} cannot be shown together: they were trained on images of "
+                    f"{folders[0]} and {other.run} cannot be shown together: they were trained on images of "
                     f"{runs[0].image_shape} and {other.image_shape} (channels, height, width)"
                 )
         images = torch.stack([load_photo(file, tuple(size)) for file in options.images])
@@ -176,7 +176,7 @@ def _few(folders: Sequence[str | Path]) -> Sequence[str | Path]:
 def _load(folders: Sequence[str | Path]) -> list[LoadedCaptioner]:
     """Open runs of captioners that are to describe the very same images."""
     runs = [load_captioner(folder) for folder in _few(folders)]
-    check_same_images({str(loaded.run.folder): loaded.run.config for loaded in runs})
+    check_same_images({str(loaded.run): loaded.run.config for loaded in runs})
     return runs
 
 

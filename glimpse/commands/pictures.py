@@ -82,12 +82,10 @@ def report(options: Namespace) -> None:
         comparison, runs, data = compare_folders(options.runs, options, here.device)
         # Tables are of all runs; what is explored is the first of each group, under the name that has it in them.
         names = {group.entries[0].folder: _first_run(group) for group in comparison.groups}
-        firsts = [
-            loaded._replace(name=names[str(loaded.run.folder)]) for loaded in runs if str(loaded.run.folder) in names
-        ]
+        firsts = [loaded._replace(name=names[str(loaded.run)]) for loaded in runs if str(loaded.run) in names]
         shown = _shown(firsts)
         greedy = {entry.folder: entry.outcomes["greedy"] for group in comparison.groups for entry in group.entries}
-        outcomes = [greedy[str(loaded.run.folder)] for loaded in shown]
+        outcomes = [greedy[str(loaded.run)] for loaded in shown]
         indices = _choose(outcomes, data, options)
         batch = data.take(indices)
         looks = [
@@ -152,7 +150,7 @@ def _load_attending(folders: list[str]) -> tuple[list[Loaded], Splits]:
     runs, splits = load_runs(folders)
     attending = [loaded for loaded in runs if loaded.how is not None]
     if not attending:
-        raise RunError(f"{runs[0].run.folder} sees the whole image: there are no glimpses to show")
+        raise RunError(f"{runs[0].run} sees the whole image: there are no glimpses to show")
     return attending, splits
 
 

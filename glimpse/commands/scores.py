@@ -86,7 +86,7 @@ def compare(options: Namespace) -> None:
         raise ConfigError("there is nothing to compare: give run folders, or --configs with config files")
     # All that can be known to be wrong is looked at before hours of training, not after.
     given = [Run.open(folder) for folder in options.runs]
-    check_same_images({**{str(run.folder): run.config for run in given}, **{job.name: job.config for job in jobs}})
+    check_same_images({**{str(run): run.config for run in given}, **{job.name: job.config for job in jobs}})
     check_folder(options.out)
     trained = train_missing(jobs, given=given)
     folders = [*options.runs, *(folder for folder in trained if folder not in [run.folder for run in given])]

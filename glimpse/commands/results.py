@@ -1,0 +1,23 @@
+"""The command that keeps the file of results: results."""
+
+from argparse import Namespace
+
+from glimpse.commands.files import save
+from glimpse.results import merge, read_rows, rows_of, to_csv
+from glimpse.runs import Run
+
+
+def results(options: Namespace) -> None:
+    """Add finished runs to the file of results, or replace them in it."""
+    rows = read_rows(options.csv)
+    new = [
+        row
+        for folder in options.runs
+        for row in rows_of(Run.open(folder), section=options.section, name=options.name, task=options.task)
+    ]
+    merged = merge(rows, new)
+    for row in new:
+        print(f"{row.task}, {row.name}, seed {row.seed}: {row.metric} {row.value:.2f}")
+    added = len(merged) - len(rows)
+    print(f"{added} rows added, {len(new) - added} replaced")
+    save(to_csv(merged).encode(), options.csv)

@@ -1,0 +1,156 @@
+"""The tables of the results, made from their rows, and put where a text wants them."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from glimpse.results import ERROR, TRUE, Row, groups
+from glimpse.stats import Estimate, over_seeds
+from glimpse.view.tables import Table
+
+CAPTION_METRICS = (TRUE, "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr")
+ONE_RUN = "† One run: the interval is Wilson's, over images. Intervals of several runs are Student's, over seeds."
+
+
+class Published(NamedTuple):
+    """What others have reported for a task and a way to read."""
+
+    paper: str
+    public: str = "-"  # the best of public implementations
+
+
+def estimate(rows: Sequence[Row]) -> Estimate | None:
+    """The mean of some runs with Student's interval over seeds; of one with Wilson's over images, None without it."""
+    if len(rows) > 1:
+        mean, low, high = over_seeds([row.value for row in rows])
+        return Estimate(mean, max(0.0, low), min(100.0, high) if rows[0].metric.endswith("%") else high)
+    [row] = rows
+    return None if row.low is None or row.high is None else Estimate(row.value, row.low, row.high)
+
+
+def main_table(
+    rows: Sequence[Row],
+    published: dict[tuple[str, str], Published],
+    sources: Sequence[str],
+    shipped: dict[tuple[str, str], str],
+) -> Table:
+    """The errors of the main models beside those of others.
+
+    Args:
+        rows: All results.
+        published: Numbers of others, by task and by how they read.
+        sources: Where these are from.
+        shipped: Names of shipped models, by config file and settings.
+    """
+    lines = []
+    for group in _errors(rows, "main"):
+        first = group[0]
+        paper, public = published.get((first.task, first.read), Published("-"))
+        name = shipped.get((first.config, first.settings))
+        model = f"`{name}`" if name else "-"
+        lines.append([*_beginning(group), cell(group), str(len(group)), paper, public, _minutes(group), model])
+    header = ["task", "model", "read", "glimpses", ERROR, "runs", "paper", "best public", "minutes", "shipped as"]
+    return Table("Test error", header, lines, [*_notes(lines), *sources])
+
+
+def section_table(rows: Sequence[Row], section: str, title: str) -> Table:
+    """The errors of a section."""
+    lines = [[*_beginning(group), cell(group), str(len(group)), _minutes(group)] for group in _errors(rows, section)]
+    header = ["task", "model", "read", "glimpses", ERROR, "runs", "minutes"]
+    return Table(title, header, lines, _notes(lines))
+
+
+def ablation_table(rows: Sequence[Row]) -> Table:
+    """What each change does to the error; of each task, the first row is what the others are compared with."""
+    references: dict[str, float] = {}
+    lines = []
+    for group in _errors(rows, "ablation"):
+        mean, task = _mean(group), group[0].task
+        reference = task not in references
+        points = "reference" if reference else f"{mean - references[task]:+.2f}"
+        references.setdefault(task, mean)
+        lines.append([task, group[0].name, cell(group), points, str(len(group))])
+    return Table("Ablations", ["task", "change", ERROR, "difference in points", "runs"], lines, _notes(lines))
+
+
+def captions_table(rows: Sequence[Row]) -> Table:
+    """The scores of captions."""
+    found = [group for group in groups(rows) if group[0].section == "captions"]
+    shown = [metric for metric in CAPTION_METRICS if any(row.metric == metric for row in rows)]
+    lines = []
+    for group in found:
+        cells = [cell([row for row in group if row.metric == metric]) for metric in shown]
+        seeds = {row.seed for row in group}
+        lines.append([group[0].task, group[0].name, group[0].read, *cells, str(len(seeds)), _minutes(group)])
+    return Table("Captions", ["task", "model", "read", *shown, "runs", "minutes"], lines, _notes(lines))
+
+
+def commands_table(rows: Sequence[Row]) -> Table:
+    """The command of each training, with its first seed, and the seeds it was run with."""
+    lines = []
+    for group in groups(rows):
+        first, seeds = group[0], sorted({row.seed for row in group})
+        threads = sorted({row.threads for row in group if row.threads is not None})
+        lines.append(
+            [
+                f"{first.task}, {first.name}: `{first.command}`",
+                ", ".join(map(str, seeds)),
+                f"{first.parameters:,}",
+                str(first.epochs),
+                _minutes(group),
+                ", ".join(map(str, threads)) or "-",
+            ]
+        )
+    header = ["model and command", "seeds", "weights", "epochs", "minutes", "threads"]
+    return Table("Commands", header, lines)
+
+
+def fill(text: str, tables: dict[str, Table]) -> str:
+    """Put tables between the marks `<!-- results:NAME -->` and `<!-- /results:NAME -->` of a text.
+
+    Raises:
+        ValueError: If a mark names no table, or has no counterpart.
+    """
+
+    def table(match: re.Match) -> str:
+        begin, name, end = match.groups()
+        if name not in tables:
+            raise ValueError(f"there is no table results:{name}; valid: {', '.join(tables)}")
+        return f"{begin}\n{tables[name].markdown()}{end}"
+
+    marks = re.findall(r"<!-- /?results:", text)
+    filled, count = re.subn(r"(<!-- results:(\S+) -->)\n.*?(<!-- /results:\2 -->)", table, text, flags=re.DOTALL)
+    if len(marks) != 2 * count:
+        raise ValueError("each mark <!-- results:NAME --> must have its <!-- /results:NAME --> after it")
+    return filled
+
+
+def cell(rows: Sequence[Row]) -> str:
+    """A mean with its interval, as a table shows it."""
+    if not rows:
+        return "-"
+    found = estimate(rows)
+    if found is None:
+        return f"{rows[0].value:.2f}"
+    return f"{found.mean:.2f} ({found.low:.2f}-{found.high:.2f}){' †' if len(rows) == 1 else ''}"
+
+
+def _errors(rows: Sequence[Row], section: str) -> list[list[Row]]:
+    return groups([row for row in rows if row.section == section and row.metric == ERROR])
+
+
+def _beginning(group: list[Row]) -> list[str]:
+    first = group[0]
+    return [first.task, first.name, first.read, "-" if first.glimpses is None else str(first.glimpses)]
+
+
+def _mean(group: list[Row]) -> float:
+    return sum(row.value for row in group) / len(group)
+
+
+def _minutes(group: list[Row]) -> str:
+    return f"{sum(row.minutes for row in group) / len(group):.0f}"
+
+
+def _notes(lines: list[list[str]]) -> list[str]:
+    return [ONE_RUN] if any("†" in text for line in lines for text in line) else []
