@@ -311,6 +311,8 @@ class TrainConfig:
     """The optimizer."""
     lr: float = 1e-3
     """The highest learning rate."""
+    places_lr: float = 1.0
+    """Learning rate of what decides where to look, as a part of that of all else."""
     schedule: Literal["one_cycle", "cosine", "linear", "constant"] = "one_cycle"
     """Up and down again; or down to 0 along a cosine or a line; or not at all."""
     warmup: float = 0.1
@@ -335,7 +337,7 @@ class TrainConfig:
     """Where run folders are made."""
 
     def __post_init__(self) -> None:
-        _require_positive(self, "train.", "epochs", "batch_size", "lr", "clip", "log_every")
+        _require_positive(self, "train.", "epochs", "batch_size", "lr", "places_lr", "clip", "log_every")
         require(0 < self.warmup < 1, "train.warmup", "between 0 and 1", self.warmup)
         require(0 <= self.momentum < 1, "train.momentum", "in [0, 1)", self.momentum)
         require(self.weight_decay >= 0, "train.weight_decay", "at least 0", self.weight_decay)

@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
+from glimpse.attention import Attends
 from glimpse.config import TrainConfig
 from glimpse.places import Noise
 from glimpse.processes import Processes
@@ -129,7 +130,8 @@ class Engine:
 
     def _restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
         parameters = dict(self.task.model.named_parameters())
-        names = list(parameters)
+        groups = self.optimizer.param_groups
+        number = {parameter: index for index, parameter in enumerate(p for group in groups for p in group["params"])}
         moments: dict[int, dict[str, Tensor]] = {}
         for key, value in tensors.items():
             if key.startswith("optimizer."):
@@ -138,7 +140,7 @@ class Engine:
                     raise ValueError(f"{key} has shape {tuple(value.shape)}")
                 if value.dim():  # laid out in memory as the weights, which fused optimizers take for granted
                     value = torch.empty_like(parameters[name]).copy_(value)
-                moments.setdefault(names.index(name), {})[entry] = value
+                moments.setdefault(number[parameters[name]], {})[entry] = value
         self.optimizer.load_state_dict({"state": moments, "param_groups": self.optimizer.state_dict()["param_groups"]})
         self.epoch, self.seconds, self.best = int(state["epoch"]), float(state["seconds"]), state["best"]
 
@@ -205,7 +207,7 @@ class Engine:
             task.schedule(step / total)
             rate = settings.lr * learning_rate(settings.schedule, step / total, settings.warmup)
             for group in self.optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group["part"]
             terms = task.losses(model, batch, task.noise(self.epoch, index))
             loss = sum(weight * value for weight, value in terms.values() if weight)
             self.optimizer.zero_grad(set_to_none=True)
@@ -278,9 +280,15 @@ def _model_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def make_optimizer(model: nn.Module, settings: TrainConfig) -> torch.optim.Optimizer:
-    """Make the optimizer of the config."""
+    """Make the optimizer of the config; each group has its "part" of the learning rate."""
+    attends = {p for module in model.modules() if isinstance(module, Attends) for p in module.parameters()}
+    groups = [
+        {"params": [p for p in model.parameters() if (p in attends) == places], "part": part}
+        for places, part in ((False, 1.0), (True, settings.places_lr))
+    ]
+    groups = [group for group in groups if group["params"]]
     options = {"lr": settings.lr, "weight_decay": settings.weight_decay}
     if settings.optimizer == "sgd":
-        return torch.optim.SGD(model.parameters(), momentum=settings.momentum, **options)
+        return torch.optim.SGD(groups, momentum=settings.momentum, **options)
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[settings.optimizer]
-    return kind(model.parameters(), fused=True, **options)
+    return kind(groups, fused=True, **options)

@@ -159,6 +159,7 @@ WRONG = [
     ("loss.mix", "1.1", r"in \[0, 1\]"),
     ("loss.mix_end", "1", r"null or in \[0, 1\)"),
     ("loss.mix_end", "-0.1", r"null or in \[0, 1\)"),
+    ("train.places_lr", "0", "positive"),
     ("loss.mix_until", "0", r"in \(0, 1\]"),
     ("network.conv_layers", "1", "at least 2"),
     ("score.beam", "0", "at least 1"),

@@ -100,6 +100,22 @@ def test_first_step_of_the_optimizers(optimizer, tmp_path):
     assert (after - before).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("places", ["plane", "grid"])
+def test_what_decides_where_to_look_may_learn_slower(places, tmp_path):
+    settings = {"train.optimizer": "sgd", "train.weight_decay": 0, "train.clip": 1e9, "attention.places": places}
+    engines = [new_engine(tmp_path / str(k), {**ONE_STEP, **settings, "train.places_lr": k}) for k in (1, 0.25)]
+    moves = []
+    for engine in engines:
+        before = {name: weight.detach().clone() for name, weight in engine.task.model.named_parameters()}
+        engine.train(silent)
+        moves.append({name: weight.detach() - before[name] for name, weight in engine.task.model.named_parameters()})
+    full, part = moves
+    slower = {name for name in full if name.startswith("glimpses.attention.")}
+    assert slower and any(full[name].any() for name in slower)
+    for name in full:
+        torch.testing.assert_close(part[name], full[name] * (0.25 if name in slower else 1), rtol=1e-3, atol=1e-6)
+
+
 def test_momentum(tmp_path):
     settings = {"train.optimizer": "sgd", "train.momentum": 0.7, "train.weight_decay": 0, "train.clip": 1e9}
     engine = new_engine(tmp_path, {**ONE_STEP, "train.limit": 128, **settings})
@@ -232,6 +248,8 @@ RESUMED = {
     "learned first": {"attention.first": "learned"},
     "several rollouts": {"loss.rollouts": 2, "loss.baseline": "leave_one_out"},
     "grid": {"attention.places": "grid"},
+    "places slower": {"train.places_lr": 0.3},
+    "soft start": {"loss.mix": 0.9, "loss.mix_end": 0, "loss.mix_until": 0.6},
     "soft": {"read": "soft"},
     "soft to hard": {"read": "soft", "score.read": "hard", "attention.std_end": 0.02},
 }
