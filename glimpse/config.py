@@ -134,7 +134,7 @@ class NetworkConfig:
     """Size of the glimpse vector that joins them."""
     conv_channels: int = 32
     """Channels of the second convolution; the first has half as many (model cnn: the next 2 and 4 times as many)."""
-    conv_layers: int = 2
+    conv_layers: int = 4
     """Number of convolutions of the "what" path; those after the second have as many channels."""
     core: Literal["rnn", "gru", "lstm"] = "gru"
     """The recurrent core: the paper's ReLU network, or one with gates."""
@@ -191,7 +191,7 @@ class LossConfig:
 
     classify: Literal["each", "last"] = "each"
     """Cross-entropy of the answer after each glimpse, or after the last as in the paper."""
-    reinforce: float = 0.1
+    reinforce: float = 0.03
     """Weight of the REINFORCE term."""
     reward: Literal["accuracy", "log_likelihood"] = "log_likelihood"
     """What an answer earns: 1 if right, or the log-likelihood of the right class."""
@@ -303,19 +303,19 @@ class DecoderConfig:
 class TrainConfig:
     """train: how it is learned."""
 
-    epochs: int = 22
+    epochs: int = 20
     """Visits to all training images."""
     batch_size: int = 128
     """Images in a step, over all processes."""
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     """The optimizer."""
-    lr: float = 1e-3
+    lr: float = 3e-3
     """The highest learning rate."""
-    places_lr: float = 1.0
+    places_lr: float = 0.33
     """Learning rate of what decides where to look, as a part of that of all else."""
     schedule: Literal["one_cycle", "cosine", "linear", "constant"] = "one_cycle"
     """Up and down again; or down to 0 along a cosine or a line; or not at all."""
-    warmup: float = 0.1
+    warmup: float = 0.25
     """one_cycle: part of the training in which the rate rises."""
     momentum: float = 0.9
     """sgd: momentum."""
