@@ -450,11 +450,20 @@ def test_config_files(file):
 
 @pytest.mark.parametrize("name", ["cluttered60", "cluttered100", "cluttered60_grid"])
 def test_hard_and_soft_differ_in_how_they_read(name):
-    """In one word; but the std, a hard read's exploration and a soft one's blur, may have its own value for each."""
+    """In one word; but the std, a hard read's exploration and a soft one's blur, may have its own value for each.
+
+    So may the learning rate: the gradients of a soft read pass through all places, those of a hard one do not.
+    """
     hard, soft = (parse(file=REPOSITORY / "configs" / f"{name}_{read}.yaml") for read in ("hard", "soft"))
     assert (hard.read, soft.read) == ("hard", "soft")
     width = {"std": hard.attention.std, "std_end": hard.attention.std_end}
-    assert hard == dataclasses.replace(soft, read="hard", attention=dataclasses.replace(soft.attention, **width))
+    rate = {"lr": hard.train.lr, "places_lr": hard.train.places_lr, "warmup": hard.train.warmup}
+    assert hard == dataclasses.replace(
+        soft,
+        read="hard",
+        attention=dataclasses.replace(soft.attention, **width),
+        train=dataclasses.replace(soft.train, **rate),
+    )
 
 
 def _names(content, prefix=""):
