@@ -1,6 +1,6 @@
 """Train a recurrent attention model, or a network to compare it with.
 
-    python train.py                                  hard attention on 60x60 cluttered MNIST, about ten minutes
+    python train.py                                  hard attention on 60x60 cluttered MNIST, half an hour
     python train.py --read soft                      the very same model, reading softly
     python train.py configs/cluttered60_soft.yaml --seed 3 --train.epochs 5
     python train.py --resume RUN                     go on after a stop, exactly
