@@ -25,7 +25,7 @@ def make_both(scorer):
             attention=attention, vocabulary_size=5, embed_dim=3, state_dim=state_dim, annotation_dim=encoded
         ).double()
         for weights in glimpses.attention.parameters():
-            weights *= 2  # so that some places are much likelier than others
+            weights *= 1 if scorer == "bilinear" else 3  # so that some places are much likelier than others
         decoder.attention.load_state_dict(glimpses.attention.state_dict())
     return glimpses, memory, decoder
 
