@@ -1,8 +1,8 @@
 """Train a recurrent attention model, or a network to compare it with.
 
-    python train.py                                  hard attention on 60x60 cluttered MNIST, half an hour
-    python train.py --read soft                      the very same model, reading softly
-    python train.py configs/cluttered60_soft.yaml --seed 3 --train.epochs 5
+    python train.py                                  hard attention on 60x60 cluttered MNIST, a quarter of an hour
+    python train.py configs/cluttered60_soft.yaml    the very same model, reading softly
+    python train.py configs/cluttered60_hard.yaml --seed 3 --train.epochs 5
     python train.py --resume RUN                     go on after a stop, exactly
     torchrun --nproc-per-node 2 train.py CONFIG      share every batch between two processes
 

@@ -117,8 +117,9 @@ def _finish(run: Run, scores: dict[str, Any], epoch: int) -> None:
     if glimpses:
         if how == "hard" and config.attention.policy == "learned":
             print(f"    python evaluate.py score {run.folder}   # sampled and averaged rollouts too")
-        other = "soft" if config.read == "hard" else "hard"
+        # A rate that suits hard reads may be too high for the gradients of soft ones, which pass through the places.
+        other = "soft --train.lr 0.001" if config.read == "hard" else "hard"
         print(f"    python evaluate.py animate {run.folder} --out glimpses.gif   # see where it looks")
-        print(f"    python train.py {run.folder / 'config.yaml'} --read {other}   # the same model, {other}")
+        print(f"    python train.py {run.folder / 'config.yaml'} --read {other}   # the same model")
     else:
         print(f"    python evaluate.py compare {run.folder} RUN   # with a model that looks")
