@@ -8,9 +8,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from glimpse.config import ConfigError
 from glimpse.results import origin, read_rows
 from glimpse.runs import Run, RunError, write_atomically
+from glimpse.settings import ConfigError
 from glimpse.shipped import shipped_models
 from glimpse.view.results import (
     Published,
@@ -18,8 +18,10 @@ from glimpse.view.results import (
     captions_table,
     commands_table,
     fill,
+    lazy_table,
     main_table,
     section_table,
+    translation_table,
 )
 from glimpse.view.tables import Table
 
@@ -70,7 +72,9 @@ def make_tables() -> dict[str, Table]:
         "controls": section_table(rows, "control", "Controls"),
         "paper": section_table(rows, "paper", "The paper's own recipe"),
         "ablation": ablation_table(rows),
+        "lazy": lazy_table(rows),
         "captions": captions_table(rows),
+        "translation": translation_table(rows),
         "other": section_table(rows, "other", "Others"),
         "commands": commands_table(rows),
     }

@@ -1,0 +1,215 @@
+"""Draw the figures of the tutorial, docs/attention.md, from the models that ship with the package.
+
+python docs/figures.py               write them all to docs/attention
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Ellipse, Rectangle
+from torch import Tensor
+
+from glimpse.attention import Annotations, Attention, Read, read
+from glimpse.commands.files import save_figure
+from glimpse.data import ClutteredMNIST
+from glimpse.data.translation import Pair
+from glimpse.loading import load, load_translator
+from glimpse.places import Gaussian, Noise
+from glimpse.self_attention import SelfAttention
+from glimpse.sensor import Sensor, from_pixels, to_pixels
+from glimpse.sentences import encode_sentences
+from glimpse.translation import LoadedTranslator
+from glimpse.view.aligned import align
+from glimpse.view.alignment import Labels, Map, draw_alignments
+from glimpse.view.drawing import ATTENTION, FOOTPRINT, READ, SCALE_COLOURS, draw_patches, show_image
+from glimpse.view.looks import look
+from glimpse.view.sheet import draw_sheet
+
+DATE = "the third of May, nineteen ninety-eight"
+STEP = 8  # of the translation, the first digit of the day: there it looks at several words
+FEATURES = 16  # of a note, as many as are drawn
+DARKEST = 0.15  # the share of a note for another that is drawn as dark as can be
+STDS = (0.2, 0.1, 0.05, 0.01)
+IMAGES = (0, 2)  # of the test
+SIDE = 60
+QUIET, GRID = "#666666", "#cccccc"
+
+
+def main(arguments: list[str]) -> int:
+    """Draw all figures; returns the exit code, 0."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "attention", help="folder to write to")
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name, draw in FIGURES.items():
+        with torch.inference_mode():
+            save_figure(draw(), options.out / f"{name}.png")
+    return 0
+
+
+def draw_alignment() -> Figure:
+    """Which words of a date counted for each character of its translation."""
+    loaded = load_translator("dates-soft")
+    pair = Pair(loaded.script.split(DATE), ())
+    return draw_alignments([align(loaded, [pair], name="dates-soft")])
+
+
+def draw_reads() -> Figure:
+    """The same distribution over the notes read twice: softly, all notes mixed, and hard, one of them."""
+    loaded = load_translator("dates-soft")
+    words, notes, state = _before(loaded, STEP)
+    attention = loaded.model.decoder.attention.where(state, notes)
+    figure = Figure(figsize=(8, 4.4), layout="constrained")
+    grid = figure.add_gridspec(4, 2, width_ratios=(len(words), 1), height_ratios=(1, 1.3, 1, 1.3))
+    for row, how in enumerate(("soft", "hard")):
+        reading = read(attention, notes, how, noise=Noise(0))
+        counts = attention.weights[0]
+        if how == "hard":
+            counts = torch.nn.functional.one_hot(reading.place[0], len(words)).to(counts)
+        bars = figure.add_subplot(grid[2 * row, 0])
+        _draw_shares(bars, words, attention.weights[0], counts, how)
+        _draw_notes(figure.add_subplot(grid[2 * row + 1, 0]), notes.values[0, :, :FEATURES].T, counts)
+        sheet = figure.add_subplot(grid[2 * row + 1, 1])
+        _draw_notes(sheet, reading.context[0, :FEATURES, None], torch.ones(1))
+        sheet.set_title("cheat sheet", fontsize=9)
+    return figure
+
+
+def draw_window() -> Figure:
+    """What a window leaves of a distribution."""
+    loaded = load_translator("dates-soft")
+    words, notes, state = _before(loaded, STEP)
+    torch.manual_seed(0)
+    local = Attention(state_dim=state.shape[1], annotation_dim=notes.values.shape[2], window=2)
+    local.scorer.load_state_dict(loaded.model.decoder.attention.scorer.state_dict())
+    row = local.annotate(notes.values)
+    everywhere = loaded.model.decoder.attention.where(state, notes).weights[0].numpy()
+    near = local.where(state, row).weights[0].numpy()
+    point, reach = float(local.window.centre(state, row.extent)), local.window.reach
+    figure = Figure(figsize=(8, 2.8), layout="constrained")
+    axes = figure.add_subplot()
+    places = (torch.arange(len(words)) + 0.5).numpy()  # as the window counts
+    axes.axvspan(point - reach, point + reach, color=READ, alpha=0.15, linewidth=0)
+    axes.bar(places - 0.2, everywhere, 0.38, color="white", edgecolor=QUIET, label="everywhere")
+    axes.bar(places + 0.2, near, 0.38, color=ATTENTION, label="in the window")
+    x = np.linspace(point - reach, point + reach, 100)
+    gaussian = np.exp(-0.5 * (2 / reach * (x - point)) ** 2)
+    axes.plot(x, gaussian * near.max(), color=READ, label="the Gaussian around the point, not to scale")
+    axes.plot([point], [0], "^", color=READ, markersize=9, clip_on=False, zorder=3)
+    axes.set_xticks(places, words)
+    axes.set(xlim=(0, len(words)), ylim=(0, 1.15 * float(near.max())), ylabel="share")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    return figure
+
+
+def draw_crops() -> Figure:
+    """The expectation of a glimpse as its std shrinks, and the glimpse itself."""
+    image, _, boxes = _data().take(IMAGES[:1])
+    x0, y0, x1, y1 = boxes[0, 0].tolist()
+    mean = from_pixels(torch.tensor([[(x0 + x1) / 2, (y0 + y1) / 2]]), SIDE, SIDE)
+    sensor = Sensor(patch_size=12, num_scales=3)
+    view = sensor.view(image)
+    figure = Figure(figsize=(8.5, 2.45), layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.03, hspace=0.0)
+    grid = figure.add_gridspec(2, len(STDS) + 1, height_ratios=(1, 0.4))
+    for column, std in enumerate((*STDS, None)):
+        axes = figure.add_subplot(grid[0, column])
+        show_image(axes, image[0])
+        if std is None:
+            patches = view.at(mean)
+            for box, colour in zip(sensor.boxes(mean, SIDE, SIDE)[0].tolist(), SCALE_COLOURS, strict=False):
+                corner, side = box[:2], box[2] - box[0]
+                axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor=colour, linewidth=1.2))
+        else:
+            patches = view.expect(Gaussian(mean, torch.full((1, 2), std)))
+            size = 4 * std * SIDE / 2
+            style = {"facecolor": (1, 1, 1, 0.25), "edgecolor": FOOTPRINT, "linewidth": 1.2}
+            axes.add_patch(Ellipse(to_pixels(mean, SIDE, SIDE)[0].tolist(), size, size, **style))
+        axes.set_title("hard" if std is None else f"soft, std {std:g}", fontsize=9)
+        draw_patches(figure.add_subplot(grid[1, column]), patches.view(3, 12, 12, 1))
+    return figure
+
+
+def draw_self_attention() -> Figure:
+    """Which notes of a date resemble which: self-attention whose maps are all the identity."""
+    loaded = load_translator("dates-soft")
+    words, notes, _ = _before(loaded, 0)
+    mutual = SelfAttention(dim=notes.values.shape[2], heads=1)
+    for layer in (mutual.query, mutual.key, mutual.value, mutual.join):
+        torch.nn.init.eye_(layer.weight)
+    weights = mutual(notes.values, need_weights=True).weights[0, 0]
+    labels = Labels.of(words)
+    drawn = Map((weights / DARKEST).clamp(max=1), labels, labels)
+    figure = Figure(figsize=(drawn.width + 0.4, drawn.height + 0.4))
+    drawn.draw(figure, 0.2, 0.2)
+    return figure
+
+
+def draw_glimpses() -> Figure:
+    """All glimpses of the shipped classifier, of two images."""
+    data = _data()
+    names = tuple(data.class_names)
+    return draw_sheet(look(load("cluttered60-hard"), data.take(IMAGES), name="cluttered60-hard", class_names=names))
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "alignment": draw_alignment,
+    "reads": draw_reads,
+    "window": draw_window,
+    "crops": draw_crops,
+    "self_attention": draw_self_attention,
+    "glimpses": draw_glimpses,
+}
+
+
+def _data() -> ClutteredMNIST:
+    return ClutteredMNIST(split="test", canvas=(SIDE, SIDE))
+
+
+def _before(loaded: LoadedTranslator, step: int) -> tuple[tuple[str, ...], Annotations, Tensor]:
+    """The words of the date, the notes on them, and the state (1, D) before so many characters were said."""
+    [translation] = loaded.translate([DATE])
+    words, decoder = translation.pair.source, loaded.model.decoder
+    notes = loaded.model.annotate(encode_sentences(loaded.source_vocabulary, [words]))
+    said, _ = loaded.vocabulary.encode([translation.words])
+    state = decoder.start(notes)
+    for word in said[:, :step].unbind(1):
+        state = decoder.step(word, state, notes).state
+    return words, notes, state.hidden
+
+
+def _draw_shares(axes: Axes, words: tuple[str, ...], shares: Tensor, counts: Tensor, how: Read) -> None:
+    """Bars of the shares, coloured as far as they count, with the words below."""
+    places = range(len(words))
+    colour = ATTENTION if how == "soft" else READ
+    axes.bar(places, shares.tolist(), 0.7, color=[colour if count else "white" for count in counts], edgecolor=QUIET)
+    axes.set_xticks(places, words, fontsize=9)
+    axes.set(yticks=[], xlim=(-0.5, len(words) - 0.5))
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(length=0)
+    axes.set_title(
+        "soft: every note, in its share" if how == "soft" else "hard: one note, drawn", fontsize=10, loc="left"
+    )
+
+
+def _draw_notes(axes: Axes, values: Tensor, counts: Tensor) -> None:
+    """Notes (features, L) as columns of colour, the fainter the less they count."""
+    opacity = (counts / counts.max()).clamp(min=0.08)
+    for column, alpha in enumerate(opacity.tolist()):
+        extent = (column - 0.35, column + 0.35, len(values), 0)
+        style = {"cmap": "PuOr", "vmin": -1, "vmax": 1, "aspect": "auto", "interpolation": "nearest"}
+        axes.imshow(values[:, column : column + 1].numpy(), alpha=alpha, extent=extent, **style)
+        axes.add_patch(Rectangle((column - 0.35, 0), 0.7, len(values), fill=False, edgecolor=GRID, linewidth=0.8))
+    axes.set(xlim=(-0.5, values.shape[1] - 0.5), ylim=(len(values), 0))
+    axes.axis("off")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
