@@ -6,6 +6,7 @@
     python evaluate.py animate RUN [RUN] --out glimpses.gif
     python evaluate.py report RUN RUN ... --out report.html
     python evaluate.py caption RUN photo.jpg ...
+    python evaluate.py translate RUN "the 3rd of May, 1998" ... [--out alignment.png]
     python evaluate.py results RUN ... --section main                 keeps results/results.csv
 
 RUN is a run folder that train.py made, or the name of a model that ships with the package, as cluttered60-hard. Nothing
@@ -26,9 +27,9 @@ def main(arguments: list[str]) -> int:
 
     # Only now, so that --help and mistakes are answered at once.
     from glimpse import commands
-    from glimpse.config import ConfigError
     from glimpse.data import DataError
     from glimpse.runs import RunError
+    from glimpse.settings import ConfigError
 
     try:
         getattr(commands, options.command)(options)
@@ -51,7 +52,9 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     device.add_argument("--device", default="auto", help="auto, cpu, cuda, mps ... (default: auto)")
     device.add_argument("--threads", type=count, default=0, help="CPU threads (default: torch's own choice)")
     shared = argparse.ArgumentParser(add_help=False, parents=[device])
-    shared.add_argument("--split", choices=["valid", "test"], default="test", help="which images (default: test)")
+    shared.add_argument(
+        "--split", choices=["valid", "test"], default="test", help="which images or sentences (default: test)"
+    )
     read = argparse.ArgumentParser(add_help=False)
     read.add_argument("--read", choices=["hard", "soft"], help="read this way (default: as the run was scored)")
 
@@ -64,9 +67,9 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     scoring.add_argument("--seed", type=natural, default=0, help="decides what is sampled (default: 0)")
 
     choice = argparse.ArgumentParser(add_help=False)
-    choice.add_argument("--images", type=natural, nargs="+", help="these images, by their index")
+    choice.add_argument("--images", type=natural, nargs="+", help="these images, or sentences, by their index")
     choice.add_argument("--class", dest="label", metavar="NAME", help="only images of this class")
-    choice.add_argument("--mistakes", action="store_true", help="only images that a model gets wrong")
+    choice.add_argument("--mistakes", action="store_true", help="only images, or sentences, that a model gets wrong")
     choice.add_argument(
         "--gallery",
         action="store_true",
@@ -76,11 +79,13 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     command = commands.add_parser(
         "score",
         parents=[shared, read, scoring],
-        help="test error after each glimpse; of captioners, BLEU and its kin",
+        help="test error after each glimpse; of captioners and translators, BLEU and its kin",
         description="Error after each glimpse, with 95% intervals, for one greedy rollout, one sampled rollout and "
-        "the average of several; and how often a glimpse is centred on a digit. Of captioners, where --rollouts and "
+        "the average of several; how often a glimpse is centred on a digit; and what is lost by stopping as soon as "
+        "the answer is certain, with a threshold picked on the validation images. Of captioners, where --rollouts and "
         "--seed have no say: BLEU, ROUGE-L, CIDEr, METEOR where Java is, and how many captions of digits are true and "
-        "complete.",
+        "complete. Of translators, as little: how many translations are exact, sacrebleu's BLEU, and of dates how "
+        "often attention is on the words meant.",
     )
     command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
     command.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -91,8 +96,9 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         parents=[shared, scoring],
         help="errors, paired tests and costs of several runs",
         description="Group runs by config, and compare them on the same images: error after each glimpse, with "
-        "intervals over seeds, paired tests, and what it costs. Prints tables, and writes them with a figure into a "
-        "folder.",
+        "intervals over seeds, error against mean glimpses when stopping early, paired tests, and what it costs. "
+        "Prints tables, and writes them with a figure into a folder. Of translators: how many translations are not "
+        "exact, or BLEU, by the length of the source.",
         epilog="The first group is the one that the others are tested against. With --configs, settings may be given "
         "as to train.py (--train.epochs 5 --num_glimpses 4); they hold for all configs. Runs that are given, or found "
         "where train.py puts them (runs/CONFIG), are used; those that were stopped go on, the others are trained. "
@@ -136,10 +142,19 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         parents=[shared, read, choice],
         help="a picture of what was seen, glimpse by glimpse",
         description="Draw images with the squares that were read, and the patches as the network got them; of "
-        "captioners, where they looked for each word, several runs one under the other.",
+        "captioners, where they looked for each word, several runs one under the other; of translators, for each word "
+        "the source words that it was read from, several runs side by side.",
     )
-    command.add_argument("runs", nargs="+", metavar="RUN", help="run folder; of captioners, one or several")
-    command.add_argument("--count", type=count, default=3, help="how many images (default: 3)")
+    command.add_argument(
+        "runs", nargs="+", metavar="RUN", help="run folder; of captioners or translators, one or several"
+    )
+    command.add_argument("--count", type=count, default=3, help="how many images, or sentences (default: 3)")
+    command.add_argument(
+        "--self",
+        dest="self_attention",
+        action="store_true",
+        help="of a translator with self-attention: which word of a sentence looked at which, by layer and head",
+    )
     command.add_argument("--out", type=Path, default=Path("glimpses.png"), help="picture to write (PNG, PDF, SVG)")
     command.set_defaults(command="glimpses")
 
@@ -160,10 +175,13 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         help="all of it in one page, to step through in a browser",
         description="Write the comparison, and an explorer of images and glimpses, as one HTML file that needs nothing "
         "else. With a whole-image network among the runs, it shows its saliency beside the glimpses. Of captioners: "
-        "their scores, and captions whose words show where the model looked when they are pointed at.",
+        "their scores, and captions whose words show where the model looked when they are pointed at; of translators, "
+        "the same, with heat maps.",
     )
     command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
-    command.add_argument("--count", type=count, default=100, help="how many images to explore (default: 100)")
+    command.add_argument(
+        "--count", type=count, default=100, help="how many images, or sentences, to explore (default: 100)"
+    )
     command.add_argument("--out", type=Path, default=Path("report.html"), help="page to write (default: report.html)")
     command.set_defaults(command="report")
 
@@ -183,17 +201,38 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     command.set_defaults(command="caption")
 
     command = commands.add_parser(
+        "translate",
+        parents=[device, read],
+        help="translate your own sentences",
+        description="Let a translator translate sentences, a line each, with the beam of its test. With --out, draw "
+        "the source words that each word was read from: a sheet (PNG, PDF, SVG) or a page to point at (HTML).",
+        epilog="A sentence is split into words as the data of the run was: text files with translations have to be "
+        "tokenised, and so have sentences then.",
+    )
+    command.add_argument("run", metavar="RUN", help="run folder of a translator")
+    command.add_argument("sentences", nargs="*", metavar="SENTENCE", help="what to translate; - reads lines of input")
+    command.add_argument("--file", type=Path, help="translate the lines of this file")
+    command.add_argument(
+        "--json", action="store_true", help="print JSON, a line each: the words of both, and where it looked for each"
+    )
+    command.add_argument("--out", type=Path, help="what to draw (default: only print the translations)")
+    command.set_defaults(command="translate")
+
+    command = commands.add_parser(
         "results",
         help="add finished runs to the file of results",
         description="Read settings and test scores off finished runs, and add them to the file of results, a row per "
-        "run and metric, or replace their rows in it. Nothing is scored again. The tables are made from the file by "
-        "python results/tables.py.",
+        "run and metric, or replace their rows in it. Nothing is scored again, but for section lazy, which adds what "
+        "stopping early gives. The tables are made from the file by python results/tables.py.",
         epilog="Runs of the same section, name and task are seeds of one training, and are shown as their mean. In "
         "ablations, the first row of a task is what the others are compared with.",
     )
     command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
     command.add_argument(
-        "--section", required=True, metavar="NAME", help="main, control, paper, ablation, captions or other"
+        "--section",
+        required=True,
+        metavar="NAME",
+        help="main, control, paper, ablation, lazy, captions, translation or other",
     )
     command.add_argument("--name", help="what to call it (default: the name of the run's config)")
     command.add_argument("--task", help="what it was trained for (default: from the config, as cluttered 60x60)")

@@ -16,9 +16,10 @@ import os
 import sys
 from pathlib import Path
 
-# The command line is checked before torch is imported, so that --help and mistakes are answered at once.
-from glimpse.config import ConfigError
 from glimpse.parsing import make_parser, parse, split
+
+# The command line is checked before torch is imported, so that --help and mistakes are answered at once.
+from glimpse.settings import ConfigError
 
 USAGE = "train.py [CONFIG] [--resume RUN] [--run_dir DIR] [--SETTING VALUE ...]"
 

@@ -35,17 +35,17 @@ def make_envs(model: RecurrentAttention, num_envs: int, split: str) -> VectorEnv
 def episode_loss(model: RecurrentAttention, envs: VectorEnv, noise: Noise) -> Tensor:
     """Play one episode in every environment; the loss of the answers, of the choices and of the baseline."""
     observation, info = envs.reset()
-    state = model.core.initial(envs.num_envs)
+    thought = model.begin(envs.num_envs)
     logits, log_probs, baselines, rewards = [], [], [], []
     for step in range(GLIMPSES):
         patches, location = torch.from_numpy(observation["glimpse"]), torch.from_numpy(observation["location"])
-        state = model.core(model.glimpses.network(patches, location), state)
-        logits.append(model.classify(state[0]))
+        thought = model.think(model.glimpses.network(patches, location), thought)
+        logits.append(thought.logits)
         if step + 1 < GLIMPSES:  # the last answer is followed by no glimpse
-            attention = model.glimpses.attention.where(state[0])
+            attention = model.glimpses.attention.where(thought.state[0])
             location = attention.sample(noise)
             log_probs.append(attention.log_prob(location))
-            baselines.append(model.baseline(state[0].detach()).squeeze(-1))
+            baselines.append(model.baseline(thought.state[0].detach()).squeeze(-1))
         action = {"location": location.numpy(), "label": logits[-1].argmax(-1).numpy()}
         observation, reward, *_ = envs.step(action)
         rewards.append(torch.from_numpy(reward).float())

@@ -22,7 +22,7 @@ _HOMES = {
     "Sensor": "sensor",
     "build_data": "build",
     "build_model": "build",
-    "load": "build",
+    "load": "loading",
     "read": "attention",
     "shipped_models": "shipped",
 }

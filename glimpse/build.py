@@ -1,35 +1,46 @@
 """From a config to a model, its data and its task."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import torch
 
-from glimpse.attention import Attention, LocationAttention, Read
+from glimpse.attention import Attention, LocationAttention
 from glimpse.captioner import Captioner, Decoder
 from glimpse.captioning import Captioning
 from glimpse.classification import Classification
-from glimpse.classifier import GridGlimpses, PlaneGlimpses, RecurrentAttention
-from glimpse.config import Config, ConfigError, DataConfig, different, images_of
+from glimpse.classifier import RecurrentAttention
+from glimpse.config import TRANSLATED, Config, DataConfig, images_of, require_annotations
 from glimpse.data import DataSet, Splits, cluttered_mnist, image_folder, torchvision_data
 from glimpse.data.captions import CaptionSplits
+from glimpse.data.dates import Dates, dates
 from glimpse.data.digit_captions import digit_captions
+from glimpse.data.parallel import RAW, TOKENISED, parallel_files, tab_separated
 from glimpse.data.photos import coco_captions, karpathy_captions
+from glimpse.data.translation import Script, TranslationSplits
 from glimpse.encoders import BackboneEncoder, SmallEncoder
 from glimpse.features import with_features
+from glimpse.glimpses import GridGlimpses, PlaneGlimpses
 from glimpse.networks import GlimpseNetwork, RecurrentCore
 from glimpse.processes import Processes
-from glimpse.runs import LAST, Run, RunError, names_of
+from glimpse.runs import LAST, Run
+from glimpse.self_attention import Mixer
 from glimpse.sensor import Sensor
+from glimpse.sentences import SentenceEncoder, Translator
+from glimpse.settings import ConfigError
 from glimpse.text import Vocabulary
+from glimpse.thought import Recall
+from glimpse.translation import Translating
 from glimpse.whole_image import WholeImage
 
 Model = RecurrentAttention | WholeImage
 
 
-def build_data(config: DataConfig) -> Splits | CaptionSplits:
+def build_data(config: DataConfig) -> Splits | CaptionSplits | TranslationSplits:
     """Make the training, validation and test data."""
+    if config.kind in TRANSLATED:
+        return _build_translations(config)
     if config.kind == "digit_captions":
         return digit_captions(
             canvas=images_of(config).canvas,
@@ -65,6 +76,32 @@ def build_data(config: DataConfig) -> Splits | CaptionSplits:
     if config.kind == "folder":
         return image_folder(**shared, test_fraction=config.test_fraction)
     return torchvision_data(**shared, name=config.name, download=config.download)
+
+
+def _build_translations(config: DataConfig) -> TranslationSplits:
+    if config.kind == "dates":
+        return dates()
+    if config.tsv is not None:
+        return tab_separated(
+            path=Path(config.root, config.tsv),
+            valid_fraction=config.valid_fraction,
+            test_fraction=config.test_fraction,
+        )
+    return parallel_files(
+        root=config.root,
+        train_file=config.train_file,
+        valid_file=config.valid_file,
+        test_file=config.test_file,
+        source_language=config.source_language,
+        target_language=config.target_language,
+    )
+
+
+def script_of(config: DataConfig) -> Script:
+    """How texts of the user's become words of such data, which need not be there."""
+    if config.kind == "dates":
+        return Dates.script
+    return TOKENISED if config.tsv is None else RAW
 
 
 def build_model(config: Config, data: DataSet) -> Model:
@@ -126,13 +163,7 @@ def _recurrent_attention(config: Config, *, channels: int, num_classes: int) -> 
         glimpses = GridGlimpses(
             sensor=sensor,
             network=network,
-            attention=Attention(
-                state_dim=core.state_dim,
-                annotation_dim=network.out_dim,
-                how=config.read,
-                scorer=attention.scorer,
-                dim=attention.scorer_dim,
-            ),
+            attention=_make_attention(config, state_dim=core.state_dim, annotation_dim=network.out_dim, axes=2),
             grid=attention.grid,
         )
     else:
@@ -145,8 +176,12 @@ def _recurrent_attention(config: Config, *, channels: int, num_classes: int) -> 
                 std=attention.std,
                 learn_std=attention.learn_std,
                 squash=attention.squash,
+                clip=attention.clip,
             ),
         )
+    recall = None
+    if config.network.readout == "attend":
+        recall = Recall(state_dim=core.state_dim, scorer=attention.scorer, dim=attention.scorer_dim)
     return RecurrentAttention(
         glimpses=glimpses,
         core=core,
@@ -156,38 +191,82 @@ def _recurrent_attention(config: Config, *, channels: int, num_classes: int) -> 
         policy=attention.policy,
         baseline=config.read == "hard" and config.loss.baseline == "learned" and attention.policy == "learned",
         reward_reaches_core=config.loss.reward_reaches_core,
+        recall=recall,
+        halt=config.network.halt,
     )
 
 
-def make_captioner(config: Config, *, channels: int, vocabulary_size: int, pretrained: bool = True) -> Captioner:
+def _make_attention(config: Config, *, state_dim: int, annotation_dim: int, axes: int) -> Attention:
+    return Attention(
+        state_dim=state_dim,
+        annotation_dim=annotation_dim,
+        how=config.read,
+        scorer=config.attention.scorer,
+        dim=config.attention.scorer_dim,
+        window=config.attention.window,
+        axes=axes,
+    )
+
+
+def make_captioner(
+    config: Config, *, image_shape: tuple[int, int, int], vocabulary_size: int, pretrained: bool = True
+) -> Captioner:
     """Make a captioner, with weights that depend on the seed alone.
 
     Args:
         config: The settings.
-        channels: Channels of the images.
+        image_shape: (C, H, W) of the images.
         vocabulary_size: Number of words.
         pretrained: Whether the encoder gets the weights that the config names; in vain if others will replace them.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        encoder = _make_encoder(config, channels, pretrained)
-        attention = Attention(
-            state_dim=config.decoder.state_dim,
-            annotation_dim=encoder.out_dim,
-            how=config.read,
-            scorer=config.attention.scorer,
-            dim=config.attention.scorer_dim,
+        encoder = _make_encoder(config, image_shape[0], pretrained)
+        decoder = _make_decoder(config, encoder.out_dim, vocabulary_size, axes=2)
+        mixer = _make_mixer(config, encoder.out_dim)
+        return Captioner(encoder=encoder, decoder=decoder, mixer=mixer, image_size=image_shape[1:])
+
+
+def make_translator(config: Config, *, source_size: int, vocabulary_size: int) -> Translator:
+    """Make a translator, with weights that depend on the seed alone.
+
+    Args:
+        config: The settings.
+        source_size: Number of words to translate from.
+        vocabulary_size: Number of words to translate into.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        encoder = SentenceEncoder(
+            vocabulary_size=source_size,
+            embed_dim=config.encoder.embed_dim,
+            out_dim=config.encoder.dim,
+            dropout=config.encoder.dropout,
+            whole=config.attention.places == "none",
         )
-        decoder = Decoder(
-            attention=attention,
-            vocabulary_size=vocabulary_size,
-            embed_dim=config.decoder.embed_dim,
-            state_dim=config.decoder.state_dim,
-            annotation_dim=encoder.out_dim,
-            dropout=config.decoder.dropout,
-            gate=config.decoder.gate,
-        )
-        return Captioner(encoder=encoder, decoder=decoder)
+        decoder = _make_decoder(config, encoder.out_dim, vocabulary_size, axes=1)
+        return Translator(encoder=encoder, decoder=decoder, mixer=_make_mixer(config, encoder.out_dim))
+
+
+def _make_decoder(config: Config, annotation_dim: int, vocabulary_size: int, *, axes: int) -> Decoder:
+    """Make what reads annotations of a size, in a row or (`axes` 2) on a grid, and writes."""
+    require_annotations(config, annotation_dim)
+    state_dim = config.decoder.state_dim
+    return Decoder(
+        attention=_make_attention(config, state_dim=state_dim, annotation_dim=annotation_dim, axes=axes),
+        vocabulary_size=vocabulary_size,
+        embed_dim=config.decoder.embed_dim,
+        state_dim=state_dim,
+        annotation_dim=annotation_dim,
+        dropout=config.decoder.dropout,
+        gate=config.decoder.gate,
+    )
+
+
+def _make_mixer(config: Config, annotation_dim: int) -> Mixer | None:
+    """Make what lets annotations of a size look at each other, if anything does."""
+    layers = config.encoder.self_attention
+    return Mixer(dim=annotation_dim, heads=config.encoder.heads, num_layers=layers) if layers else None
 
 
 def _make_encoder(config: Config, channels: int, pretrained: bool) -> SmallEncoder | BackboneEncoder:
@@ -234,12 +313,14 @@ def keep_features(
 def _build_captioning(config: Config, processes: Processes, begun: Run | None) -> Captioning:
     data = build_data(config.data)
     vocabulary = Vocabulary.of(data.train.vocabulary_captions(), min_count=config.decoder.min_count)
-    channels, *size = data.train.image_shape
-    model = make_captioner(config, channels=channels, vocabulary_size=len(vocabulary), pretrained=begun is None)
+    image_shape = data.train.image_shape
+    model = make_captioner(config, image_shape=image_shape, vocabulary_size=len(vocabulary), pretrained=begun is None)
     try:
-        model.encoder.grid(*size)
+        model.encoder.grid(*image_shape[1:])
     except RuntimeError as error:
-        raise ConfigError(f"data.size must be larger for encoder.name {config.encoder.name}, got {size}") from error
+        raise ConfigError(
+            f"data.size must be larger for encoder.name {config.encoder.name}, got {list(image_shape[1:])}"
+        ) from error
     if begun is not None:
         begun.load_weights(model, LAST)  # now, as features are kept of the encoder that it has
     elif config.init_from is not None:
@@ -250,18 +331,45 @@ def _build_captioning(config: Config, processes: Processes, begun: Run | None) -
         model=model,
         data=data,
         vocabulary=vocabulary,
-        loss=config.loss,
-        score=config.score,
         max_length=config.decoder.max_length,
         unfreeze_at=None if start is None else (start - 1) / config.train.epochs,
-        seed=config.seed,
-        batch_size=config.train.batch_size,
-        limit=config.train.limit,
-        processes=processes,
+        **_of_any_task(config, processes),
     )
 
 
-def build_task(config: Config, processes: Processes, begun: Run | None = None) -> Classification | Captioning:
+def _build_translating(config: Config, processes: Processes, begun: Run | None) -> Translating:
+    data = build_data(config.data)
+    pairs = list(data.train.vocabulary_pairs())
+    source = Vocabulary.of((pair.source for pair in pairs), min_count=config.encoder.min_count)
+    target = Vocabulary.of((pair.references[0] for pair in pairs), min_count=config.decoder.min_count)
+    model = make_translator(config, source_size=len(source), vocabulary_size=len(target))
+    if config.init_from is not None and begun is None:
+        Run.open(config.init_from).load_weights(model)
+    return Translating(
+        model=model,
+        data=data,
+        source_vocabulary=source,
+        vocabulary=target,
+        max_length=config.decoder.max_length,
+        **_of_any_task(config, processes),
+    )
+
+
+def _of_any_task(config: Config, processes: Processes) -> dict[str, Any]:
+    """What every task is told."""
+    return {
+        "loss": config.loss,
+        "score": config.score,
+        "seed": config.seed,
+        "batch_size": config.train.batch_size,
+        "limit": config.train.limit,
+        "processes": processes,
+    }
+
+
+def build_task(
+    config: Config, processes: Processes, begun: Run | None = None
+) -> Classification | Captioning | Translating:
     """Make the whole task of a run, with the initial weights of `init_from` if it is set.
 
     Args:
@@ -281,144 +389,14 @@ def build_task(config: Config, processes: Processes, begun: Run | None = None) -
         )
     if config.model == "captioner":
         return _build_captioning(config, processes, begun)
+    if config.model == "translator":
+        return _build_translating(config, processes, begun)
     data = build_data(config.data)
     model = build_model(config, data.train)
     if config.init_from is not None and begun is None:
-        # A soft run has no baseline, a hard one may; what the std was at the end of that run is not where this begins.
-        Run.open(config.init_from).load_weights(model, optional=("baseline.",))
+        # A soft run has no baseline, a hard one may, and either a halting unit; what the std was at the end of that run
+        # is not where this begins.
+        Run.open(config.init_from).load_weights(model, optional=("baseline.", "halt."))
         if isinstance(model, RecurrentAttention) and isinstance(model.glimpses, PlaneGlimpses):
             model.glimpses.attention.set_std(config.attention.std)
-    return Classification(
-        model=model,
-        data=data,
-        attention=config.attention,
-        loss=config.loss,
-        score=config.score,
-        seed=config.seed,
-        batch_size=config.train.batch_size,
-        limit=config.train.limit,
-        processes=processes,
-    )
-
-
-class LoadedCaptioner(NamedTuple):
-    """A run that writes captions."""
-
-    run: Run
-    model: Captioner
-    vocabulary: Vocabulary
-    image_shape: tuple[int, int, int]  # (C, H, W) of the images it was trained on
-
-
-def load_captioner(folder: str | Path) -> LoadedCaptioner:
-    """Open the run folder of a captioner, with its best weights and its words.
-
-    Raises:
-        RunError: If the folder is not such a run, or its checkpoint cannot be used.
-    """
-    run = Run.open(folder)
-    if run.config.model != "captioner":
-        raise RunError(f"{folder} is not the run of a captioner, but of model {run.config.model}")
-    about = run.read_json("meta.json")
-    try:
-        channels, height, width = map(int, about["image_shape"])
-        vocabulary = Vocabulary(about["words"])
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        raise RunError(f"{run.folder / 'meta.json'} is broken: {error!r}") from error
-    model = make_captioner(run.config, channels=channels, vocabulary_size=len(vocabulary), pretrained=False)
-    run.load_weights(model)
-    return LoadedCaptioner(run, model.eval(), vocabulary, (channels, height, width))
-
-
-def load(folder: str | Path) -> Model | LoadedCaptioner:
-    """Load a trained model, with its best weights and ready to look.
-
-        model = glimpse.load("cluttered60-hard")
-        answers = model(images, sample=False).logits[:, -1].argmax(-1)  # images: (B, 1, 60, 60), 8-bit or float
-
-    Args:
-        folder: A run folder, or the name of a model that ships with the package (`glimpse.shipped_models()`).
-
-    Returns:
-        The model itself of a classifier; of a captioner a `LoadedCaptioner`, which has the words beside the model.
-
-    Raises:
-        RunError: If there is no such run, or its checkpoint cannot be used.
-    """
-    run = Run.open(folder)
-    return load_captioner(folder) if run.config.model == "captioner" else _load_model(run)[0]
-
-
-class Loaded(NamedTuple):
-    """A run, ready to be compared with others."""
-
-    run: Run
-    name: str  # that no other of them has
-    model: Model
-    how: Read | None  # how it reads when scored; None if it sees the whole image
-
-
-def load_runs(folders: Sequence[str | Path]) -> tuple[list[Loaded], Splits]:
-    """Open run folders that are to be scored on the very same images.
-
-    Raises:
-        RunError: If a folder is not a run, or is given twice, or its checkpoint cannot be used; or if the data has
-            changed, or is not the same for all.
-        DataError: If the data cannot be read.
-    """
-    if not folders:
-        raise RunError("there must be at least one run folder, got none")
-    runs = [Run.open(folder) for folder in folders]
-    if captioners := [run for run in runs if run.config.model == "captioner"]:
-        raise RunError(f"{captioners[0]} writes captions: it can be scored and shown, but not compared")
-    check_given_once(runs)
-    check_same_images({str(run): run.config for run in runs})
-    data = build_data(runs[0].config.data)
-    loaded = []
-    for run, name in zip(runs, names_of(runs), strict=True):
-        config = run.config
-        how = (config.score.read or config.read) if config.model == "attention" else None
-        loaded.append(Loaded(run, name, _load_model_for(run, data), how))
-    return loaded, data
-
-
-def check_given_once(runs: Sequence[Run]) -> None:
-    """Refuse a run that is among others twice; raises RunError."""
-    if twice := [run for run in runs if sum(run.folder.samefile(other.folder) for other in runs) > 1]:
-        raise RunError(f"each run must be given once, got {twice[0]} more often")
-
-
-def check_same_images(configs: dict[str, Config]) -> None:
-    """Refuse configs, by name, whose data are not the same images; raises RunError."""
-    (first, reference), *others = configs.items()
-    for name, config in others:
-        differ = [
-            f"{key} {one} and {other}"
-            for key, one, other in different(images_of(reference.data), images_of(config.data), "data.")
-        ]
-        if differ:
-            raise RunError(
-                f"{first} and {name} cannot be compared: they do not have the same images ({'; '.join(differ)})"
-            )
-
-
-def _load_model_for(run: Run, data: Splits) -> Model:
-    """Load the best weights of a run, if the data is what it was trained on."""
-    model, image_shape, class_names = _load_model(run)
-    if (image_shape, class_names) != (list(data.test.image_shape), list(data.test.class_names)):
-        raise RunError(
-            f"the data of {run} is not what it was trained on: images of {image_shape} and "
-            f"{len(class_names)} classes then, {list(data.test.image_shape)} and {data.test.num_classes} now"
-        )
-    return model
-
-
-def _load_model(run: Run) -> tuple[Model, list[int], list[str]]:
-    about = run.read_json("meta.json")
-    try:
-        image_shape, class_names = list(about["image_shape"]), list(about["class_names"])
-        model = make_model(run.config, image_shape=tuple(image_shape), num_classes=len(class_names))
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        raise RunError(f"{run.folder / 'meta.json'} is broken: {error!r}") from error
-    run.load_weights(model)
-    return model.eval(), image_shape, class_names
+    return Classification(model=model, data=data, attention=config.attention, **_of_any_task(config, processes))

@@ -1,7 +1,7 @@
 """The decoder that attends while it writes, and the captioner that gives it an image to look at.
 
 Show, Attend and Tell (arXiv:1502.03044), 3.1.2 the LSTM decoder and 4.2.1 its gate. The decoder knows nothing of
-images: it writes about any annotations, those of a source sentence included (arXiv:1409.0473), and reads them through
+images: it writes about any annotations, those of a source sentence included (`sentences.py`), and reads them through
 `Attention`, hard or soft. One `Decoder.step` serves teacher forcing, greedy, sampled and beam search.
 
 Departures from the paper. A word START begins a sentence; the authors' code begins with a vector of zeros. The gate is
@@ -13,13 +13,14 @@ Shapes: B batch, N words, L places, A annotation size, D state size, M embedding
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from glimpse.attention import Annotations, Attention, Read, Reading
 from glimpse.places import Noise
+from glimpse.self_attention import Mixer
 
 
 class State(NamedTuple):
@@ -186,23 +187,22 @@ class Decoder(nn.Module):
         )
 
     def _drop(self, x: Tensor, noise: Noise) -> Tensor:
-        if not self.training or self.dropout == 0:
-            return x
-        return x * (noise.uniform(x) >= self.dropout) / (1 - self.dropout)
+        return noise.drop(x, self.dropout) if self.training else x
 
 
-class Captioner(nn.Module):
-    """Describes an image: an encoder makes annotations of it, a decoder writes while it reads them."""
+class Teller(nn.Module):
+    """Tells in words what it is shown: an encoder makes annotations of it, a decoder writes while it reads them."""
 
     average_reward: Tensor
 
-    def __init__(self, *, encoder: nn.Module, decoder: Decoder):
+    def __init__(self, *, encoder: nn.Module, decoder: Decoder, mixer: Mixer | None = None):
         """Join the parts.
 
         Args:
-            encoder: Maps images (B, C, H, W) to annotations (B, L, out_dim). It must expose `out_dim` and
-                `grid(height, width)`, the rows and columns of the L places in images of that size (see `encoders.py`).
+            encoder: Makes annotations of size `out_dim`, which it must expose; of what, the subclasses say.
             decoder: What writes.
+            mixer: What lets the annotations look at each other before they are read. It stands apart from the encoder,
+                so that it learns where that is frozen, and takes annotations that were kept.
         """
         super().__init__()
         if encoder.out_dim != decoder.annotation_dim:
@@ -210,40 +210,73 @@ class Captioner(nn.Module):
                 f"the decoder reads annotations of size {decoder.annotation_dim}, the encoder makes {encoder.out_dim}"
             )
         self.encoder = encoder
+        self.mixer = mixer
         self.decoder = decoder
         self.register_buffer("average_reward", torch.tensor(math.inf))  # of the last batches; infinite before any
 
     @property
     def how(self) -> Read:
-        """How the captioner reads unless told otherwise."""
+        """How it reads unless told otherwise."""
         return self.decoder.how
 
-    def annotate(self, images: Tensor | Annotations) -> Annotations:
+    def annotate(self, source: Any, *, noise: Noise | None = None) -> Annotations:
+        """Prepare what is shown to be read, with the chance to drop with in training."""
+        raise NotImplementedError
+
+    def forward(
+        self, source: Any, words: Tensor, *, how: Read | None = None, sample: bool = True, noise: Noise | None = None
+    ) -> Telling:
+        """Tell given words of what is shown (see `annotate`, and `Decoder.forward` for the rest)."""
+        noise = noise or Noise()
+        return self.decoder(self.annotate(source, noise=noise), words, how=how, sample=sample, noise=noise)
+
+
+class Captioner(Teller):
+    """Describes an image.
+
+    The encoder maps images (B, C, H, W) to annotations (B, L, out_dim), and has `grid(height, width)`, the rows and
+    columns of the L places in images of that size (see `encoders.py`).
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: nn.Module,
+        decoder: Decoder,
+        mixer: Mixer | None = None,
+        image_size: tuple[int, int] | None = None,
+    ):
+        """Join the parts (see `Teller`).
+
+        Args:
+            encoder: From images to annotations.
+            decoder: What writes.
+            mixer: What lets the annotations look at each other.
+            image_size: Height and width of the images whose annotations may come encoded. Only a window needs it.
+        """
+        super().__init__(encoder=encoder, decoder=decoder, mixer=mixer)
+        self.image_size = image_size
+
+    def annotate(self, source: Tensor | Annotations, *, noise: Noise | None = None) -> Annotations:
         """Prepare images to be read.
 
         Args:
-            images: (B, C, H, W), what the encoder takes; or (B, L, A), floating point, what it would make of them,
+            source: (B, C, H, W), what the encoder takes; or (B, L, A), floating point, what it would make of them,
                 kept from an earlier time; or annotations already prepared, which stay as they are.
+            noise: Of no use: the encoders of images leave nothing to chance.
         """
-        if isinstance(images, Annotations):
-            return images
-        if images.dim() == 4:
-            return self.decoder.attention.annotate(self.encoder(images))
-        if images.dim() != 3 or images.shape[2] != self.encoder.out_dim or not images.is_floating_point():
+        if isinstance(source, Annotations):
+            return source
+        size = self.image_size
+        if source.dim() == 4:
+            size, source = tuple(source.shape[2:]), self.encoder(source)
+        elif source.dim() != 3 or source.shape[2] != self.encoder.out_dim or not source.is_floating_point():
             raise ValueError(
                 f"images must have shape (B, C, H, W), or be encoded as floating point (B, L, {self.encoder.out_dim}), "
-                f"got {images.dtype} {tuple(images.shape)}"
+                f"got {source.dtype} {tuple(source.shape)}"
             )
-        return self.decoder.attention.annotate(images)
-
-    def forward(
-        self,
-        images: Tensor | Annotations,
-        words: Tensor,
-        *,
-        how: Read | None = None,
-        sample: bool = True,
-        noise: Noise | None = None,
-    ) -> Telling:
-        """Tell given words of images (see `annotate`, and `Decoder.forward` for the rest)."""
-        return self.decoder(self.annotate(images), words, how=how, sample=sample, noise=noise)
+        attention = self.decoder.attention
+        if attention.window is not None and size is None:
+            raise ValueError("image_size must be given for a window on images that come encoded, got None")
+        annotations = source if self.mixer is None else self.mixer(source)
+        return attention.annotate(annotations, grid=None if attention.window is None else self.encoder.grid(*size))

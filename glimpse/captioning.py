@@ -1,61 +1,39 @@
-"""The task of describing images: which losses train the captioner, and how its captions are scored.
+"""The task of describing images: what `telling.py` leaves open, above all how captions are scored.
 
-Hard attention is trained as in Show, Attend and Tell (arXiv:1502.03044), 4.1: places are sampled, and the
-log-probability of the words is both what the words learn from and, less its moving average, the reward of the places.
-
-Shapes: B batch, N words, L places.
+Shapes: N words.
 """
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from glimpse import losses
 from glimpse.attention import Read
 from glimpse.caption_metrics import caption_scores
-from glimpse.captioner import Captioner, Telling
-from glimpse.config import LossConfig, ScoreConfig
-from glimpse.data.captions import CaptionData, Captioned, CaptionSplits, Words
+from glimpse.captioner import Captioner
+from glimpse.data.captions import CaptionData, Captioned, Words
 from glimpse.data.digit_captions import DigitCaptions
 from glimpse.data.digit_grammar import Digit, digit_mentions, judge
-from glimpse.places import Noise
-from glimpse.processes import Processes
 from glimpse.search import beam
-from glimpse.tasks import SeededTask, evaluating
+from glimpse.tasks import evaluating
+from glimpse.telling import TellingTask
 from glimpse.text import Vocabulary
 
-KEPT = 0.9  # of the moving average, from batch to batch
 
-
-class Captioning(SeededTask):
+class Captioning(TellingTask):
     """Learns to describe images; an `engine.Task`."""
 
-    def __init__(
-        self,
-        *,
-        model: Captioner,
-        data: CaptionSplits,
-        vocabulary: Vocabulary,
-        loss: LossConfig,
-        score: ScoreConfig,
-        max_length: int,
-        unfreeze_at: float | None = None,
-        seed: int,
-        batch_size: int,
-        limit: int | None,
-        processes: Processes,
-    ):
-        super().__init__(
-            model=model, data=data, seed=seed, batch_size=batch_size, limit=limit, loss=loss, processes=processes
-        )
-        self.vocabulary = vocabulary
-        self.score = score
-        self.max_length = max_length
-        self.unfreeze_at = unfreeze_at  # the part of the training after which the encoder learns too
-        # Without its estimator a hard read teaches nothing about where to look; nothing teaches an encoder before then.
-        self.all_parameters_used = (model.how == "soft" or loss.reinforce > 0) and unfreeze_at is None
+    def __init__(self, *, unfreeze_at: float | None = None, **settings: Any):
+        """Prepare the training.
+
+        Args:
+            unfreeze_at: The part of the training after which the encoder learns too; None if it does not.
+            settings: Those of `TellingTask`; the model is a `Captioner`, the data `CaptionSplits`.
+        """
+        super().__init__(**settings)
+        self.unfreeze_at = unfreeze_at
+        self.all_parameters_used &= unfreeze_at is None  # nothing teaches an encoder before then
 
     def about(self) -> dict[str, Any]:
         """What a run folder has to say for the model to be used without the data."""
@@ -67,61 +45,17 @@ class Captioning(SeededTask):
         if self.unfreeze_at is not None and progress >= self.unfreeze_at and self.model.encoder.frozen:
             self.model.encoder.unfreeze()
 
-    def losses(self, model: nn.Module, batch: Captioned, noise: Noise) -> dict[str, tuple[float, Tensor]]:
-        """See `engine.Task`."""
-        settings, device = self.loss, self.processes.device
-        words, lengths = (field.to(device) for field in self.vocabulary.encode([one for (one,) in batch.captions]))
-        how = self.read_of(noise)
-        telling: Telling = model(batch.images.to(device), words, how=how, noise=noise)
-        told = words[:, 1:]
-        # All means are over the words of all processes, of which this one may have more or fewer than its share.
-        share = lengths.sum() / self.processes.mean(lengths.sum().float())
-        terms = {"cross_entropy": (1.0, share * losses.caption_cross_entropy(telling.logits, told, lengths))}
-        if settings.doubly_stochastic:
-            penalty = losses.doubly_stochastic(telling.weights, lengths)
-            terms["doubly_stochastic"] = (settings.doubly_stochastic, penalty)
-        if how == "soft":
-            return terms
-        rewards = losses.caption_rewards(telling.logits, told, lengths)
-        returns = losses.returns(rewards, rewards.shape[1], "each", settings.discount)
-        said = losses.said(telling.logits, lengths)
-        reward = self.processes.mean(share * returns[said].mean())
-        advantages = losses.advantages(returns, self.baseline(reward))
-        per_word = share * len(said) / said.sum()  # like the cross-entropy, the mean over words
-        terms["reinforce"] = (settings.reinforce, per_word * losses.reinforce(telling.log_probs, advantages * said))
-        terms["reward"] = (0.0, reward)
-        if settings.entropy:
-            terms["neg_entropy"] = (settings.entropy, -share * telling.entropies[said].mean())
-        return terms
-
-    def baseline(self, reward: Tensor) -> Tensor | None:
-        """The moving average of the reward, of the batches before this one, which it then takes in."""
-        if self.loss.baseline == "none":
-            return None
-        average = self.model.average_reward
-        before = reward if average.isinf() else average.clone()
-        average.copy_(KEPT * before + (1 - KEPT) * reward)
-        return before
-
-    def validate(self) -> dict[str, Any]:
-        """Score the validation set, greedily; see `goal` for the error."""
-        scores = self._scores(self.data.valid, 1, self.score.limit)
-        return {"error": 1 - scores[self.goal], **scores}
+    def shown(self, batch: Captioned) -> tuple[Tensor, list[Words]]:
+        """See `TellingTask.shown`."""
+        return batch.images.to(self.processes.device), [one for (one,) in batch.captions]
 
     @property
     def goal(self) -> str:
         """The score that selects the best epoch; where it is not known what there is to see, BLEU-4."""
         return "true_and_complete" if isinstance(self.data.valid, DigitCaptions) else "BLEU-4"
 
-    def describe(self, scores: dict[str, Any]) -> str:
-        """See `engine.Task`."""
-        return f"{self.goal.replace('_', ' ')} {100 * scores[self.goal]:.2f}"
-
-    def test(self) -> dict[str, Any]:
-        """Score the test set."""
-        return self._scores(self.data.test, self.score.beam, None)
-
-    def _scores(self, data: CaptionData, width: int, limit: int | None) -> dict[str, Any]:
+    def scores(self, data: CaptionData, width: int, limit: int | None) -> dict[str, Any]:
+        """See `TellingTask.scores`."""
         told = describe(
             self.model,
             self.vocabulary,

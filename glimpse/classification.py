@@ -8,12 +8,14 @@ from torch import Tensor, nn
 
 from glimpse import losses
 from glimpse.attention import Read
-from glimpse.classifier import PlaneGlimpses, RecurrentAttention, Rollout
-from glimpse.config import AttentionConfig, ConfigError, LossConfig, ScoreConfig
+from glimpse.classifier import RecurrentAttention, Rollout
+from glimpse.config import AttentionConfig, LossConfig, ScoreConfig
 from glimpse.data import Batch, DataSet, Splits
+from glimpse.glimpses import PlaneGlimpses
 from glimpse.metrics import hits, wilson_interval
 from glimpse.places import Noise
 from glimpse.processes import Processes
+from glimpse.settings import ConfigError
 from glimpse.tasks import SCORE_NOISE, SeededTask, evaluating, noise_seed
 from glimpse.whole_image import WholeImage
 
@@ -65,7 +67,10 @@ class Classification(SeededTask):
             glimpses.attention.set_std(settings.std * (settings.std_end / settings.std) ** part)
 
     def losses(self, model: nn.Module, batch: Batch, noise: Noise) -> dict[str, tuple[float, Tensor]]:
-        """See `engine.Task`. Soft: cross-entropy alone. Hard: that, and the estimator for the places chosen."""
+        """See `engine.Task`. Soft: cross-entropy. Hard: that, and the estimator for the places chosen.
+
+        Either way, if there is a halting unit: what stopping by it is expected to cost.
+        """
         settings = self.loss
         how = self.read_of(noise) if self.learns_places else self.model.how
         learns_places = self.learns_places and how == "hard"
@@ -78,6 +83,11 @@ class Classification(SeededTask):
             "cross_entropy": (1.0, losses.cross_entropy(rollout.logits, targets, settings.classify)),
             "error": (0.0, 1 - losses.correct(rollout.logits.detach(), targets)[:, -1].mean()),
         }
+        if rollout.halting is not None:
+            each = -losses.log_likelihood(rollout.logits.detach(), targets)
+            when = losses.halting_distribution(rollout.halting.detach())
+            terms["halting"] = (1.0, losses.halting_cost(rollout.halting, each, settings.glimpse_cost))
+            terms["glimpses"] = (0.0, (when * losses.glimpse_numbers(when)).sum(1).mean())
         if not learns_places:
             return terms
         returns = returns_of(rollout, targets, settings)
@@ -151,6 +161,7 @@ class Outcome(NamedTuple):
     right: Tensor  # (I, T), bool
     locations: Tensor  # (I, M, T, 2); for a network that sees the whole image T is 0 here
     hit: Tensor | None  # (I, M, T), bool: glimpse centred on a digit; None if nobody knows where they are
+    halting: Tensor | None = None  # (I, T): what its halting unit says, of M rollouts their mean; None without one
 
 
 @torch.no_grad()
@@ -205,7 +216,11 @@ def observe(
             hit = None
             if boxes.shape[1] and locations.shape[2]:
                 hit = hits(locations.flatten(1, 2), boxes, *images.shape[2:]).view(locations.shape[:3])
-            outcomes.append(Outcome(answers, targets, losses.correct(judged, targets) > 0, locations, hit))
+            halting = None
+            if looks[0].halting is not None:
+                halting = torch.stack([look.halting.sigmoid() for look in looks]).mean(0)
+            right = losses.correct(judged, targets) > 0
+            outcomes.append(Outcome(answers, targets, right, locations, hit, halting))
     return Outcome(
         *(None if field[0] is None else torch.cat(field).cpu() for field in zip(*outcomes, strict=True)),
     )

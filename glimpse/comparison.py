@@ -5,6 +5,7 @@ Shapes: S runs of a group, I images, T glimpses.
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,19 +13,21 @@ import numpy as np
 import torch
 
 from glimpse.attention import Read
-from glimpse.build import Loaded
 from glimpse.classification import Mode, Outcome, observe
 from glimpse.classifier import RecurrentAttention
-from glimpse.config import AttentionConfig, Config, SensorConfig, TrainConfig, different, images_of
+from glimpse.config import AttentionConfig, Config, LossConfig, SensorConfig, TrainConfig, different, images_of
 from glimpse.cost import Cost, costs
 from glimpse.data import DataSet
+from glimpse.loading import Loaded
 from glimpse.metrics import wilson_interval
-from glimpse.runs import RunError
+from glimpse.runs import Run, RunError
 from glimpse.stats import Estimate, Paired, over_seeds, paired
+from glimpse.stopping import Early, stop_early
 
 COST_BATCH = 256  # images at a time when speeds are measured
-ON_PLANE = ("std", "std_end", "std_until", "learn_std", "squash")  # settings of attention to points alone
-ON_GRID = ("grid", "scorer", "scorer_dim")  # and to a grid of glimpses
+ON_PLANE = ("std", "std_end", "std_until", "learn_std", "squash", "clip")  # settings of attention to points alone
+SCORES = ("scorer", "scorer_dim")  # settings of attention to annotations and states
+ON_GRID = ("grid", "window", *SCORES)  # and to a grid of glimpses
 TECHNICAL = ("device", "threads", "log_every", "tensorboard", "folder")  # settings of a training that it is not about
 
 
@@ -35,6 +38,7 @@ class Entry(NamedTuple):
     seed: int
     outcomes: dict[Mode, Outcome]
     seconds: float  # that its training took
+    early: Sequence[Early] = ()  # what stopping early gives, greedily; none if that was not asked for
 
 
 class Group(NamedTuple):
@@ -73,6 +77,10 @@ class Group(NamedTuple):
             return None
         return torch.stack(hit).double().mean((0, 1, 2)).tolist()
 
+    def early(self) -> list[tuple[Early, ...]]:
+        """For each way of knowing when to stop, what it gives in every run."""
+        return list(zip(*(entry.early for entry in self.entries), strict=True))
+
 
 class Comparison(NamedTuple):
     """Groups of runs, scored on the same images."""
@@ -101,13 +109,19 @@ def essence(config: Config) -> Config:
         sensor=dataclasses.replace(config.sensor, plan=SensorConfig.plan),
         data=dataclasses.replace(data, root=str(Path(data.root).absolute())),  # as run folders keep it
     )
-    if config.model == "captioner":
+    if config.model in ("captioner", "translator"):
         return config
     if config.model != "attention":
         score = dataclasses.replace(config.score, read=None)
         idle = {name: getattr(Config(), name) for name in ("read", "num_glimpses", "sensor", "attention", "loss")}
         return dataclasses.replace(config, score=score, **idle)
     unused = ON_GRID if config.attention.places == "plane" else ON_PLANE
+    if config.network.readout == "attend":
+        unused = tuple(name for name in unused if name not in SCORES)
+    if not config.network.halt:
+        config = dataclasses.replace(
+            config, loss=dataclasses.replace(config.loss, glimpse_cost=LossConfig.glimpse_cost)
+        )
     defaults = {name: getattr(AttentionConfig, name) for name in unused}
     return dataclasses.replace(config, attention=dataclasses.replace(config.attention, **defaults))
 
@@ -130,6 +144,7 @@ def compare(
     runs: Sequence[Loaded],
     data: DataSet,
     *,
+    valid: DataSet | None = None,
     split: str = "test",
     rollouts: int = 10,
     limit: int | None = None,
@@ -141,9 +156,10 @@ def compare(
     """Score runs on the same images and group them by config.
 
     Args:
-        runs: The runs, as `build.load_runs` opened them.
+        runs: The runs, as `loading.load_runs` opened them.
         data: The images.
-        split: What to call them.
+        valid: Images to pick on when to stop early; if not given, nobody stops early.
+        split: What to call the images.
         rollouts: How many sampled rollouts to average.
         limit: Take the first so many images only.
         batch_size: Images at a time; decides, with the seed, what is sampled for which image.
@@ -154,38 +170,27 @@ def compare(
     Raises:
         RunError: If a run is not finished, or two have the same config and seed.
     """
-    groups: dict[Config, list[int]] = {}
-    for index, loaded in enumerate(runs):
-        if not loaded.run.finished:
-            raise RunError(f"{loaded.run} is not finished; finish it with: python train.py --resume {loaded.run}")
-        group = groups.setdefault(essence(loaded.run.config), [])
-        for other in group:
-            if runs[other].run.config.seed == loaded.run.config.seed:
-                raise RunError(
-                    f"{runs[other].run} and {loaded.run} are runs of the same config with the same seed, "
-                    f"{loaded.run.config.seed}: give one of them"
-                )
-        group.append(index)
+    groups = group_runs([loaded.run for loaded in runs])
     entries = []
     for number, loaded in enumerate(runs, 1):
         say(f"Scoring {number} of {len(runs)}: {loaded.run}")
-        loaded.model.to(device)
-        outcomes = {
-            mode: observe(
-                loaded.model,
-                data,
-                how=loaded.how,
-                mode=mode,
-                rollouts=rollouts,
-                limit=limit,
-                batch_size=batch_size,
-                device=device,
-                seed=seed,
-            )
-            for mode in modes_of(loaded.model, loaded.how)
-        }
-        entries.append(Entry(str(loaded.run), loaded.run.config.seed, outcomes, loaded.run.seconds))
-    firsts = [runs[indices[0]] for indices in groups.values()]
+        look = partial(
+            observe,
+            loaded.model.to(device),
+            how=loaded.how,
+            rollouts=rollouts,
+            limit=limit,
+            batch_size=batch_size,
+            device=device,
+            seed=seed,
+        )
+        outcomes = {mode: look(data, mode=mode) for mode in modes_of(loaded.model, loaded.how)}
+        early = []
+        if valid is not None and loaded.how is not None:
+            greedy = outcomes["greedy"]
+            early = stop_early(greedy if valid is data else look(valid, mode="greedy"), greedy)
+        entries.append(Entry(str(loaded.run), loaded.run.config.seed, outcomes, loaded.run.seconds, early))
+    firsts = [runs[indices[0]] for indices in groups]
     say("Measuring what they cost")
     batch = next(data.in_order(batch_size=COST_BATCH))
     batch = type(batch)(*(field.to(device) for field in batch))
@@ -195,7 +200,9 @@ def compare(
             Group(
                 name, first.run.config, first.how, first.model.num_choices, [entries[index] for index in indices], cost
             )
-            for name, first, indices, cost in zip(group_names(firsts), firsts, groups.values(), measured, strict=True)
+            for name, first, indices, cost in zip(
+                group_names([first.run for first in firsts]), firsts, groups, measured, strict=True
+            )
         ],
         split=split,
         images=len(entries[0].outcomes["greedy"].right),
@@ -204,16 +211,36 @@ def compare(
     )
 
 
-def group_names(firsts: Sequence[Loaded]) -> list[str]:
-    """Names of groups: of their configs, and of those with the same name what they differ in."""
-    names = [loaded.run.name for loaded in firsts]
+def group_runs(runs: Sequence[Run]) -> list[list[int]]:
+    """The indices of the runs of each config, in the order in which configs first occur.
+
+    Raises:
+        RunError: If a run is not finished, or two have the same config and seed.
+    """
+    groups: dict[Config, list[int]] = {}
+    for index, run in enumerate(runs):
+        if not run.finished:
+            raise RunError(f"{run} is not finished; finish it with: python train.py --resume {run}")
+        group = groups.setdefault(essence(run.config), [])
+        for other in group:
+            if runs[other].config.seed == run.config.seed:
+                raise RunError(
+                    f"{runs[other]} and {run} are runs of the same config with the same seed, {run.config.seed}: "
+                    "give one of them"
+                )
+        group.append(index)
+    return list(groups.values())
+
+
+def group_names(firsts: Sequence[Run]) -> list[str]:
+    """Names of groups, given a run of each: of their configs, and of those with the same name what they differ in."""
     result = []
-    for name, loaded in zip(names, firsts, strict=True):
-        own = essence(loaded.run.config)
+    for run in firsts:
+        own = essence(run.config)
         unlike: dict[str, str] = {}
-        for other, its in zip(firsts, names, strict=True):
-            if its == name:
-                unlike |= {key: str(value) for key, value, _ in different(own, essence(other.run.config))}
+        for other in firsts:
+            if other.name == run.name:
+                unlike |= {key: str(value) for key, value, _ in different(own, essence(other.config))}
         differences = ", ".join(f"{key} {value}" for key, value in unlike.items())
-        result.append(f"{name} ({differences})" if differences else name)
+        result.append(f"{run.name} ({differences})" if differences else run.name)
     return result

@@ -1,7 +1,8 @@
 """The configuration of a run: typed, frozen and checked. `parsing.py` reads it from files and command lines.
 
 `sensor: {patch_size: 8}` in a YAML file is `Config.sensor.patch_size` and `--sensor.patch_size 8`. A file holds only
-what differs from the defaults below. Models, sensors and losses take plain values: `build.py` reads them off here.
+what differs from the defaults of `settings.py`. Models, sensors and losses take plain values: `build.py` reads them off
+here.
 """
 
 import dataclasses
@@ -11,359 +12,22 @@ from typing import Any, Literal
 
 import yaml
 
+from glimpse.settings import (
+    AttentionConfig,
+    DataConfig,
+    DecoderConfig,
+    EncoderConfig,
+    LossConfig,
+    NetworkConfig,
+    ScoreConfig,
+    SensorConfig,
+    TrainConfig,
+    require,
+    require_positive,
+)
+
 CAPTIONED = ("digit_captions", "coco", "karpathy")  # kinds of data with captions
-
-
-class ConfigError(ValueError):
-    """A setting that cannot be; the message names it, says what is valid, and what came."""
-
-
-def require(ok: bool, key: str, expected: str, got: Any) -> None:
-    """Raise a ConfigError unless a setting is as expected."""
-    if not ok:
-        raise ConfigError(f"{key} must be {expected}, got {got!r}")
-
-
-def _require_positive(config: Any, group: str, *names: str) -> None:
-    for name in names:
-        value = getattr(config, name)
-        require(value > 0, f"{group}{name}", "positive" if isinstance(value, float) else "at least 1", value)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataConfig:
-    """data: what to look at."""
-
-    kind: Literal["cluttered", "torchvision", "folder", "digit_captions", "coco", "karpathy"] = "cluttered"
-    """MNIST digits among clutter, made on the fly; a torchvision data set; a folder of images; digits with captions;
-    photographs with captions, as COCO publishes them or in Karpathy's splits."""
-    canvas: int | tuple[int, int] = 60
-    """cluttered, digit_captions: side of the image in pixels, or [height, width]; at least 28."""
-    num_digits: int = 1
-    """cluttered: digits per image. digit_captions: the most that an image may have, up to 4."""
-    num_distractors: int = 4
-    """cluttered, digit_captions: pieces of other digits per image; 0 is translated MNIST, on a canvas of 28 plain."""
-    distractor_size: int = 8
-    """cluttered, digit_captions: side of a distractor in pixels."""
-    target: Literal["label", "mark", "combine", "sum"] = "label"
-    """cluttered: what to predict: the one digit, or of several which are there, their combination, their sum."""
-    name: str = "CIFAR10"
-    """torchvision: class name of the data set."""
-    root: str = "data"
-    """torchvision: its folder. folder: one with a subfolder a class, or with train/, valid/ and test/ of such. coco:
-    that of train2017/, val2017/ and annotations/. karpathy: the folder from which the annotations name image files."""
-    annotations: str = "dataset_coco.json"
-    """karpathy: the JSON file of captions and splits, from root or absolute."""
-    year: Literal[2014, 2017] = 2017
-    """coco: which of the two editions."""
-    broken: Literal["error", "skip"] = "error"
-    """coco, karpathy: what to do about images that are missing or cannot be decoded; skip counts them."""
-    size: tuple[int, int] | None = None
-    """Resize images to [height, width]. torchvision, folder: null if they have one size already. coco, karpathy: they
-    are scaled and cropped; null is [224, 224]."""
-    channels: Literal[1, 3] | None = None
-    """torchvision, folder: read images as grey (1) or colour (3); null: as the first image is."""
-    download: bool = False
-    """torchvision: fetch the data if it is not there."""
-    valid_fraction: float = 0.1
-    """torchvision, folder, coco: part of the training images held out to select the best epoch, if there is no such
-    split."""
-    test_fraction: float = 0.1
-    """folder: part of the images held out for the test, if there is no test/ folder."""
-    workers: int = 0
-    """torchvision, folder, coco, karpathy: processes that read images."""
-
-    def __post_init__(self) -> None:
-        canvas = self.canvas if isinstance(self.canvas, tuple) else (self.canvas, self.canvas)
-        require(min(canvas) >= 28, "data.canvas", "at least 28, the side of a digit", self.canvas)
-        _require_positive(self, "data.", "num_digits")
-        require(0 <= self.num_distractors <= 200, "data.num_distractors", "in 0..200", self.num_distractors)
-        require(self.num_digits <= 10, "data.num_digits", "at most 10", self.num_digits)
-        require(1 <= self.distractor_size <= 28, "data.distractor_size", "in 1..28", self.distractor_size)
-        require(
-            (self.target == "label") == (self.num_digits == 1) or self.kind != "cluttered",
-            "data.target",
-            "label for one digit, and mark, combine or sum for several",
-            f"{self.target} with data.num_digits {self.num_digits}",
-        )
-        require(self.size is None or min(self.size) >= 1, "data.size", "null or two numbers of at least 1", self.size)
-        for name in ("valid_fraction", "test_fraction"):
-            value = getattr(self, name)
-            require(0 < value < 1, f"data.{name}", "between 0 and 1", value)
-        held_out = self.valid_fraction + self.test_fraction
-        require(held_out < 1, "data.valid_fraction", "less than 1 together with data.test_fraction", held_out)
-        require(self.workers >= 0, "data.workers", "at least 0", self.workers)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SensorConfig:
-    """sensor: what a glimpse is."""
-
-    patch_size: int = 12
-    """Side G of the smallest square, in pixels, and of every patch."""
-    num_scales: int = 3
-    """Number K of concentric squares."""
-    scale_factor: int = 2
-    """How many times as wide each square is as the one before."""
-    background: float = 0.0
-    """What is seen outside the image; pixels are in [0, 1]."""
-    plan: Literal["auto", "table", "crop"] = "auto"
-    """How hard reads are computed; changes the speed only."""
-
-    def __post_init__(self) -> None:
-        _require_positive(self, "sensor.", "patch_size", "num_scales", "scale_factor")
-        require(
-            self.scale_factor > 1 or self.num_scales == 1,
-            "sensor.scale_factor",
-            f"at least 2 with {self.num_scales} scales (else they are all the same)",
-            self.scale_factor,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkConfig:
-    """network: from glimpses to answers."""
-
-    what: Literal["fc", "conv"] = "conv"
-    """The "what" path: one fully connected layer as in the paper, or convolutions before it."""
-    what_dim: int = 128
-    """Size of the "what" features."""
-    where_dim: int = 128
-    """Size of the "where" features."""
-    glimpse_dim: int = 256
-    """Size of the glimpse vector that joins them."""
-    conv_channels: int = 32
-    """Channels of the second convolution; the first has half as many (model cnn: the next 2 and 4 times as many)."""
-    conv_layers: int = 4
-    """Number of convolutions of the "what" path; those after the second have as many channels."""
-    core: Literal["rnn", "gru", "lstm"] = "gru"
-    """The recurrent core: the paper's ReLU network, or one with gates."""
-    state_dim: int = 256
-    """Size of the core's state, and of the hidden layers of model cnn and fc."""
-    pixel_mean: float = 0.0
-    """Subtracted from what was read."""
-    pixel_std: float = 1.0
-    """Divides what was read."""
-
-    def __post_init__(self) -> None:
-        _require_positive(self, "network.", "what_dim", "where_dim", "glimpse_dim", "state_dim", "pixel_std")
-        require(self.conv_channels >= 2, "network.conv_channels", "at least 2", self.conv_channels)
-        require(self.conv_layers >= 2, "network.conv_layers", "at least 2", self.conv_layers)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttentionConfig:
-    """attention: where to look."""
-
-    places: Literal["plane", "grid"] = "plane"
-    """Any point of the plane, or the cells of a grid of glimpses."""
-    policy: Literal["learned", "centre", "random", "raster", "oracle"] = "learned"
-    """Who places the glimpses: the model; or, as a control that learns no policy, a rule; the oracle knows the box."""
-    first: Literal["centre", "random", "learned"] = "centre"
-    """The first glimpse of a learned policy."""
-    std: float = 0.2
-    """plane: standard deviation of the location; the half side of the image is 1."""
-    std_end: float | None = 0.05
-    """plane: shrink (or grow) the std to this while training, geometrically; null keeps it."""
-    std_until: float = 0.8
-    """plane: part of the training after which std_end is reached."""
-    learn_std: bool = False
-    """plane: let the model choose the std, starting from `std`; std_end then has no say."""
-    squash: bool = True
-    """plane: keep the mean location on the image by tanh."""
-    grid: tuple[int, int] = (5, 5)
-    """grid: number of rows and columns."""
-    scorer: Literal["additive", "bilinear", "scaled_dot"] = "additive"
-    """grid: how the relevance of a cell is computed."""
-    scorer_dim: int = 128
-    """grid: size of the space where additive and dot-product scores are computed."""
-
-    def __post_init__(self) -> None:
-        _require_positive(self, "attention.", "std", "scorer_dim")
-        require(self.std_end is None or self.std_end > 0, "attention.std_end", "null or positive", self.std_end)
-        require(0 < self.std_until <= 1, "attention.std_until", "in (0, 1]", self.std_until)
-        require(min(self.grid) >= 1, "attention.grid", "two numbers of at least 1", self.grid)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LossConfig:
-    """loss: what is learned from. All but `classify` concerns hard reads only."""
-
-    classify: Literal["each", "last"] = "each"
-    """Cross-entropy of the answer after each glimpse, or after the last as in the paper."""
-    reinforce: float = 0.03
-    """Weight of the REINFORCE term."""
-    reward: Literal["accuracy", "log_likelihood"] = "log_likelihood"
-    """What an answer earns: 1 if right, or the log-likelihood of the right class."""
-    reward_when: Literal["each", "last"] = "each"
-    """Whether a choice is judged by every answer after it, or by the last as in the paper."""
-    discount: float = 0.0
-    """each: weight of the next answer; 0 judges a choice by its own glimpse only."""
-    baseline: Literal["none", "learned", "self_critical", "leave_one_out", "moving_average"] = "learned"
-    """What the reward is compared with: nothing, a prediction, the greedy rollout, other rollouts; or, of captions, the
-    average of the last batches."""
-    rollouts: int = 1
-    """Rollouts of each image in a training step; leave_one_out needs at least 2."""
-    normalise: bool = True
-    """Give the advantages mean 0 and variance 1 in each batch, at each choice; so even without a baseline."""
-    baseline_weight: float = 1.0
-    """Weight of the error of a learned baseline."""
-    entropy: float = 0.0
-    """Weight of a bonus for the entropy of the attention."""
-    reward_reaches_core: bool = True
-    """Whether the reward's gradient passes the attention into the core, as in the paper, or ends there."""
-    doubly_stochastic: float = 0.0
-    """Captions: weight of the penalty for places that are attended to more or less than once in all."""
-    mix: float = 0.0
-    """Share of the training batches of a hard model that are read softly; the paper on captions has 0.5."""
-    mix_end: float | None = None
-    """Let that share change to this one, evenly while training; null keeps it. From 1 to 0 is a soft start."""
-    mix_until: float = 1.0
-    """Part of the training after which mix_end is reached."""
-
-    def __post_init__(self) -> None:
-        _require_positive(self, "loss.", "rollouts")
-        for name in ("reinforce", "baseline_weight", "entropy", "doubly_stochastic"):
-            require(getattr(self, name) >= 0, f"loss.{name}", "at least 0", getattr(self, name))
-        require(0 <= self.discount <= 1, "loss.discount", "in [0, 1]", self.discount)
-        require(0 <= self.mix <= 1, "loss.mix", "in [0, 1]", self.mix)
-        require(self.mix_end is None or 0 <= self.mix_end < 1, "loss.mix_end", "null or in [0, 1)", self.mix_end)
-        require(0 < self.mix_until <= 1, "loss.mix_until", "in (0, 1]", self.mix_until)
-        require(
-            self.mix < 1 or self.mix_end is not None,
-            "loss.mix_end",
-            "less than 1 with loss.mix 1, or nothing would ever be read hard",
-            self.mix_end,
-        )
-        require(
-            self.rollouts > 1 or self.baseline != "leave_one_out",
-            "loss.rollouts",
-            "at least 2 with loss.baseline leave_one_out",
-            self.rollouts,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderConfig:
-    """encoder: model captioner: from an image to a grid of annotations."""
-
-    name: str = "small"
-    """small, four convolutions for digits; or a network of torchvision, as vgg19; or one of timm, as timm:NAME."""
-    dim: int = 128
-    """small: size of an annotation."""
-    channels: int = 16
-    """small: channels of the first convolution; the next two have 2 and 4 times as many."""
-    stride: Literal[8, 12] = 12
-    """small: pixels from one place of the grid to the next."""
-    weights: str | None = "default"
-    """Not small: default, those that the library downloads; a file of them; or null, random ones."""
-    fine_tune_from: int | None = None
-    """Not small: the epoch, from 1, in which the encoder begins to learn too; null: it stays as it is."""
-    cache: str | None = None
-    """Not small: folder to keep what the encoder makes of all images in, so that it is computed once; null: nowhere."""
-
-    def __post_init__(self) -> None:
-        _require_positive(self, "encoder.", "dim", "channels")
-        start = self.fine_tune_from
-        require(start is None or start >= 1, "encoder.fine_tune_from", "null or at least 1", start)
-        require(
-            start is None or self.cache is None,
-            "encoder.cache",
-            "null with encoder.fine_tune_from, as what the encoder makes then changes",
-            self.cache,
-        )
-        for name in ("fine_tune_from", "cache"):
-            value = getattr(self, name)
-            require(value is None or self.name != "small", f"encoder.{name}", "null with encoder.name small", value)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecoderConfig:
-    """decoder: model captioner: from annotations to words."""
-
-    embed_dim: int = 128
-    """Size of an embedded word."""
-    state_dim: int = 256
-    """Size of the state."""
-    dropout: float = 0.0
-    """Part of the output that is dropped in training."""
-    gate: bool = True
-    """Whether a gate decides how much of what was read is used."""
-    min_count: int = 1
-    """How often a word must occur in the training captions to be in the vocabulary."""
-    max_length: int = 20
-    """The most words of a caption, its end counted."""
-
-    def __post_init__(self) -> None:
-        _require_positive(self, "decoder.", "embed_dim", "state_dim", "min_count", "max_length")
-        require(0 <= self.dropout < 1, "decoder.dropout", "in [0, 1)", self.dropout)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainConfig:
-    """train: how it is learned."""
-
-    epochs: int = 20
-    """Visits to all training images."""
-    batch_size: int = 128
-    """Images in a step, over all processes."""
-    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
-    """The optimizer."""
-    lr: float = 3e-3
-    """The highest learning rate."""
-    places_lr: float = 0.33
-    """Learning rate of what decides where to look, as a part of that of all else."""
-    schedule: Literal["one_cycle", "cosine", "linear", "constant"] = "one_cycle"
-    """Up and down again; or down to 0 along a cosine or a line; or not at all."""
-    warmup: float = 0.25
-    """one_cycle: part of the training in which the rate rises."""
-    momentum: float = 0.9
-    """sgd: momentum."""
-    weight_decay: float = 0.01
-    """Weight decay."""
-    clip: float = 5.0
-    """Largest norm of the gradient."""
-    limit: int | None = None
-    """Stop each epoch after this many images, for a quick trial; null for all."""
-    device: str = "auto"
-    """auto, cpu, cuda, cuda:1, mps ...; auto takes the best there is."""
-    threads: int = 0
-    """CPU threads of each process; 0 leaves it to torch."""
-    log_every: int = 50
-    """Steps between two rows of training losses."""
-    tensorboard: bool = True
-    """Whether to write TensorBoard events."""
-    folder: str = "runs"
-    """Where run folders are made."""
-
-    def __post_init__(self) -> None:
-        _require_positive(self, "train.", "epochs", "batch_size", "lr", "places_lr", "clip", "log_every")
-        require(0 < self.warmup < 1, "train.warmup", "between 0 and 1", self.warmup)
-        require(0 <= self.momentum < 1, "train.momentum", "in [0, 1)", self.momentum)
-        require(self.weight_decay >= 0, "train.weight_decay", "at least 0", self.weight_decay)
-        require(self.limit is None or self.limit >= 1, "train.limit", "null or at least 1", self.limit)
-        require(self.threads >= 0, "train.threads", "at least 0", self.threads)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreConfig:
-    """score: how validation and test read."""
-
-    read: Literal["hard", "soft"] | None = None
-    """How to read when scoring; null: as in training. hard, with read: soft and a shrinking std, is soft-to-hard."""
-    beam: int = 1
-    """Captions, of the test: hypotheses that are kept; 1 is greedy, as validation always is."""
-    length_penalty: float = 0.0
-    """Captions, with a beam: how much longer captions are favoured; 0 for not at all."""
-    batch_size: int = 500
-    """Images at a time."""
-    limit: int | None = None
-    """Validate on the first so many images only; the test always takes all."""
-
-    def __post_init__(self) -> None:
-        _require_positive(self, "score.", "batch_size", "beam")
-        require(self.length_penalty >= 0, "score.length_penalty", "at least 0", self.length_penalty)
-        require(self.limit is None or self.limit >= 1, "score.limit", "null or at least 1", self.limit)
+TRANSLATED = ("dates", "parallel")  # with translations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -372,9 +36,9 @@ class Config:
 
     seed: int = 0
     """Decides every random choice of the run."""
-    model: Literal["attention", "cnn", "fc", "captioner"] = "attention"
+    model: Literal["attention", "cnn", "fc", "captioner", "translator"] = "attention"
     """Recurrent attention; to compare it with, a network of the whole image, convolutional or fully connected; or what
-    describes images in words, attending to a grid."""
+    describes images in words, attending to a grid; or what translates sentences, attending to their words."""
     read: Literal["hard", "soft"] = "hard"
     """Sample one place to look and learn by REINFORCE, or take the expectation and learn by back-propagation."""
     num_glimpses: int = 6
@@ -393,12 +57,22 @@ class Config:
 
     def __post_init__(self) -> None:
         require(0 <= self.seed < 2**32, "seed", "in [0, 2**32)", self.seed)
-        _require_positive(self, "", "num_glimpses")
+        require_positive(self, "", "num_glimpses")
         require(
             self.attention.policy != "oracle" or self.model != "attention" or self.data.kind == "cluttered",
             "data.kind",
             "cluttered with attention.policy oracle, which must be told where the digits are",
             self.data.kind,
+        )
+        if self.model == "attention":
+            _require_places(self)
+        if self.model == "translator" or (self.model == "captioner" and self.encoder.name == "small"):
+            require_annotations(self, self.encoder.dim)
+        require(
+            self.num_glimpses > 1 or not self.network.halt,
+            "network.halt",
+            "false with num_glimpses 1, which leave nothing to stop",
+            self.network.halt,
         )
         start = self.encoder.fine_tune_from
         require(
@@ -420,13 +94,84 @@ class Config:
             "null with data.kind digit_captions, whose images are never the same",
             self.encoder.cache,
         )
-        baselines = ("none", "moving_average")
+        translations = self.data.kind in TRANSLATED
         require(
-            (self.loss.baseline == "moving_average") <= captions and (not captions or self.loss.baseline in baselines),
+            (self.model == "translator") == translations,
+            "model",
+            f"translator with data.kind {', '.join(TRANSLATED)}, and with no other",
+            f"{self.model} with data.kind {self.data.kind}",
+        )
+        require(
+            (self.attention.places in ("words", "none")) == translations,
+            "attention.places",
+            "words or none with model translator, and plane or grid with any other",
+            f"{self.attention.places} with model {self.model}",
+        )
+        for name, value, idle in (
+            ("attention.window", self.attention.window, None),
+            ("encoder.self_attention", self.encoder.self_attention, 0),
+        ):
+            require(
+                self.attention.places != "none" or value == idle,
+                name,
+                f"{'null' if idle is None else idle} with attention.places none, where there is one annotation only",
+                value,
+            )
+        require(
+            not translations or self.encoder.dim % 2 == 0,
+            "encoder.dim",
+            "even with model translator, a half for each direction",
+            self.encoder.dim,
+        )
+        require(
+            not translations or self.loss.doubly_stochastic == 0,
+            "loss.doubly_stochastic",
+            "0 with model translator, as words of a sentence may well be attended to twice, or never",
+            self.loss.doubly_stochastic,
+        )
+        told = captions or translations
+        require(
+            (self.loss.baseline == "moving_average") <= told
+            and (not told or self.loss.baseline in ("none", "moving_average")),
             "loss.baseline",
-            "none or moving_average for captions, and not moving_average for classes",
+            "none or moving_average for captions and translations, and not moving_average for classes",
             f"{self.loss.baseline} with data.kind {self.data.kind}",
         )
+
+
+def _require_places(config: Config) -> None:
+    """Refuse settings of attention to a grid that ask for what is not there."""
+    attention, network = config.attention, config.network
+    require(
+        attention.window is None or attention.places == "grid",
+        "attention.window",
+        "null with attention.places plane, where a std says how far attention reaches",
+        attention.window,
+    )
+    if attention.places == "grid" and attention.scorer == "dot":
+        _require_equal("network.glimpse_dim", network.glimpse_dim, "network.state_dim", network.state_dim)
+        require(
+            config.loss.reward_reaches_core or attention.window or config.read == "soft" or config.loss.mix > 0,
+            "loss.reward_reaches_core",
+            "true with attention.scorer dot and no attention.window, or nothing would learn where to look",
+            config.loss.reward_reaches_core,
+        )
+
+
+def require_annotations(config: Config, size: int) -> None:
+    """Refuse settings that do not go together with annotations of this size, which only the encoder may know."""
+    if config.attention.scorer == "dot":
+        _require_equal("the size of an annotation", size, "decoder.state_dim", config.decoder.state_dim)
+    require(
+        config.encoder.self_attention == 0 or size % config.encoder.heads == 0,
+        "encoder.heads",
+        f"a divisor of the size of an annotation, {size}, with encoder.self_attention",
+        config.encoder.heads,
+    )
+
+
+def _require_equal(what: str, size: int, key: str, value: int) -> None:
+    require(size == value, key, f"{size}, {what}, with attention.scorer dot (bilinear takes any)", value)
 
 
 def keys(cls: type = Config, prefix: str = "") -> Iterator[str]:
@@ -442,6 +187,8 @@ def images_of(config: DataConfig) -> DataConfig:
     """The settings that decide which images there are; all others as by default, and what null stands for."""
     if config.kind in ("coco", "karpathy"):
         config = dataclasses.replace(config, size=config.size or (224, 224))
+    if config.kind == "dates":
+        return DataConfig(kind="dates")
     if config.kind not in ("cluttered", "digit_captions"):
         return dataclasses.replace(config, workers=DataConfig.workers, download=DataConfig.download)
     canvas = config.canvas if isinstance(config.canvas, tuple) else (config.canvas, config.canvas)

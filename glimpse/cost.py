@@ -11,8 +11,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from glimpse.attention import Read
 from glimpse.classification import told
-from glimpse.classifier import GridGlimpses, RecurrentAttention
+from glimpse.classifier import RecurrentAttention
 from glimpse.data import Batch
+from glimpse.glimpses import GridGlimpses
 from glimpse.places import Noise
 
 

@@ -21,6 +21,7 @@ import torch
 import torchvision.models
 from torch import Tensor, nn
 
+from glimpse.places import grid_centres
 from glimpse.sensor import from_pixels
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -58,7 +59,7 @@ class Encoder(nn.Module):
     def centres(self, height: int, width: int) -> Tensor:
         """The centres (L, 2), x and y in pixels, of the places in an image of this size."""
         rows, columns = self.grid(height, width)
-        return _centres(rows, columns, height / rows, width / columns)
+        return grid_centres(rows, columns, height / rows, width / columns)
 
     def forward(self, images: Tensor) -> Tensor:
         """Annotate images (B, C, H, W) as (B, L, A); one channel will do for several: a grey image is all of them."""
@@ -67,12 +68,6 @@ class Encoder(nn.Module):
             raise ValueError(f"images must have shape (B, {channels}, H, W), got {tuple(images.shape)}")
         pixels = images if images.is_floating_point() else images.to(self.pixel_mean) / 255
         return self.features((pixels - self.pixel_mean) / self.pixel_std).flatten(2).transpose(1, 2)
-
-
-def _centres(rows: int, columns: int, height: float, width: float) -> Tensor:
-    """The centres (L, 2) of the cells of a grid, each so high and so wide."""
-    y, x = torch.meshgrid((torch.arange(rows) + 0.5) * height, (torch.arange(columns) + 0.5) * width, indexing="ij")
-    return torch.stack([x, y], -1).view(-1, 2)
 
 
 class SmallEncoder(Encoder):
@@ -139,7 +134,7 @@ class SmallEncoder(Encoder):
 
     def centres(self, height: int, width: int) -> Tensor:
         """See `Encoder.centres`."""
-        return _centres(*self.grid(height, width), self.stride, self.stride)
+        return grid_centres(*self.grid(height, width), self.stride, self.stride)
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
         """The rows and columns of places in an image of this size; the last may reach over the edge."""
@@ -184,6 +179,7 @@ class BackboneEncoder(Encoder):
         self.frozen = frozen
         self.trunk.requires_grad_(not frozen)
         self.train()
+        self._shapes: dict[tuple[int, int], torch.Size] = {}
         size = (64, 96)  # not square, so that a map whose axes are in another order shows itself
         try:
             shape = self._shape(*size)
@@ -220,13 +216,16 @@ class BackboneEncoder(Encoder):
         self.train(self.training)
 
     def _shape(self, height: int, width: int) -> torch.Size:
-        """The shape of the map of one image, by a run without numbers, which costs nothing."""
+        """The shape of the map of one image, by a run without numbers, once for each size."""
+        if (height, width) in self._shapes:
+            return self._shapes[height, width]
         named = [*self.trunk.named_parameters(), *self.trunk.named_buffers()]
         tensors = {key: value.detach().to("meta") for key, value in named}
         pixels = torch.empty(1, len(self.pixel_mean), height, width, device="meta")
         self.trunk.eval()
         shape = torch.func.functional_call(self.trunk, tensors, (pixels,)).shape
         self.train(self.training)
+        self._shapes[height, width] = shape
         return shape
 
 

@@ -281,7 +281,8 @@ def _model_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 def make_optimizer(model: nn.Module, settings: TrainConfig) -> torch.optim.Optimizer:
     """Make the optimizer of the config; each group has its "part" of the learning rate."""
-    attends = {p for module in model.modules() if isinstance(module, Attends) for p in module.parameters()}
+    looks = [module for module in model.modules() if isinstance(module, Attends) and module.looks]
+    attends = {p for module in looks for p in module.parameters()}
     groups = [
         {"params": [p for p in model.parameters() if (p in attends) == places], "part": part}
         for places, part in ((False, 1.0), (True, settings.places_lr))

@@ -1,4 +1,4 @@
-"""Scores of classification: error with its interval, and how often the glimpses hit.
+"""Scores of classification: error with its interval, certainty, and how often the glimpses hit.
 
 Shapes: B batch, T glimpses, N boxes.
 """
@@ -20,6 +20,19 @@ def wilson_interval(successes: float, total: int, z: float = 1.959964) -> tuple[
     scale = 1 + z * z / total
     # At 0 and 1 the exact ends are 0 and 1; rounding must not push them past.
     return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+
+
+def confidence(answers: Tensor, multi_label: bool = False) -> Tensor:
+    """The probability of the most likely answer.
+
+    Args:
+        answers: (..., classes), probabilities.
+        multi_label: Whether each class is a yes or no of its own: then an answer is right about all of them.
+
+    Returns:
+        (...).
+    """
+    return answers.maximum(1 - answers).prod(-1) if multi_label else answers.amax(-1)
 
 
 def hits(locations: Tensor, boxes: Tensor, height: int, width: int) -> Tensor:

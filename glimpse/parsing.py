@@ -18,7 +18,8 @@ from typing import Any, NoReturn
 import yaml
 from jsonargparse import ArgumentParser, set_parsing_settings
 
-from glimpse.config import Config, ConfigError, keys, require
+from glimpse.config import Config, keys
+from glimpse.settings import ConfigError, require
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 

@@ -28,11 +28,14 @@ class Noise:
         self._generator = None if seed is None else torch.Generator().manual_seed(seed)
         self._rank = rank
         self._world_size = world_size
+        self._kept: Tensor | None = None  # rows that are handed out, of so many
+        self._size = 0
 
     def fork(self) -> "Noise":
         """A second stream that will give what this one is about to give."""
         twin = Noise(0, rank=self._rank, world_size=self._world_size)
         twin._generator.set_state(torch.get_rng_state() if self._generator is None else self._generator.get_state())
+        twin._kept, twin._size = self._kept, self._size
         return twin
 
     def shared(self) -> "Noise":
@@ -40,6 +43,18 @@ class Noise:
         whole = Noise()
         whole._generator = self._generator
         return whole
+
+    def rows(self, index: Tensor, size: int) -> "Noise":
+        """The same stream for some of the rows: each is handed what it would get among all.
+
+        Args:
+            index: (R,), which rows.
+            size: Of how many; of those that this stream hands out, if it is for some already.
+        """
+        some = Noise(rank=self._rank, world_size=self._world_size)
+        some._generator = self._generator
+        some._kept, some._size = (index, size) if self._kept is None else (self._kept[index], self._size)
+        return some
 
     def normal(self, like: Tensor) -> Tensor:
         """Standard normal numbers of the shape, type and device of `like` (B, ...)."""
@@ -49,10 +64,15 @@ class Noise:
         """Uniform numbers in [0, 1) of the shape, type and device of `like` (B, ...)."""
         return self._draw(torch.rand, like)
 
+    def drop(self, x: Tensor, part: float) -> Tensor:
+        """Dropout of x (B, ...): a part of it becomes zero, and the rest grows so that the mean stays the same."""
+        return x if part == 0 else x * (self.uniform(x) >= part) / (1 - part)
+
     def _draw(self, draw, like: Tensor) -> Tensor:
-        rows = like.shape[0]
+        rows = like.shape[0] if self._kept is None else self._size
         whole = draw(rows * self._world_size, *like.shape[1:], generator=self._generator)
-        return whole[self._rank * rows : (self._rank + 1) * rows].to(like)
+        own = whole[self._rank * rows : (self._rank + 1) * rows]
+        return (own if self._kept is None else own[self._kept.to(own.device)]).to(like)
 
 
 class Gaussian(NamedTuple):
@@ -112,3 +132,9 @@ class Categorical(NamedTuple):
     def certain(cls, place: Tensor, num_places: int, dtype: torch.dtype) -> "Categorical":
         """All probability on the indices (B,)."""
         return cls(F.one_hot(place, num_places).to(dtype).log())
+
+
+def grid_centres(rows: int, columns: int, height: float = 1, width: float = 1) -> Tensor:
+    """The centres (L, 2), x and y, of the cells of a grid, row by row, each so high and so wide."""
+    y, x = torch.meshgrid((torch.arange(rows) + 0.5) * height, (torch.arange(columns) + 0.5) * width, indexing="ij")
+    return torch.stack([x, y], -1).view(-1, 2)

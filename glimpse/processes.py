@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from glimpse.config import ConfigError
+from glimpse.settings import ConfigError
 
 
 class Processes(NamedTuple):

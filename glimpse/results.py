@@ -1,6 +1,7 @@
 """Results as rows of a file, a row per run and metric; `view/results.py` makes tables of them.
 
-A row is read off a finished run folder: nothing is scored again. Its command reproduces the run: a config file as it
+A row is read off a finished run folder: nothing is scored again, but for section lazy, which is about stopping early:
+its runs look at the validation and the test images once more. A row's command reproduces the run: a config file as it
 is now, the seed, and every other setting in which the run differs from that file; but for technical settings, and for
 where on some disk things were.
 """
@@ -13,22 +14,43 @@ import math
 import operator
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from glimpse.build import load
+from glimpse.classification import observe
 from glimpse.comparison import essence
-from glimpse.config import Config, ConfigError, different, images_of
+from glimpse.config import Config, different, images_of
+from glimpse.loading import load, load_runs
 from glimpse.metrics import wilson_interval
 from glimpse.parsing import parse
 from glimpse.runs import Run, RunError
+from glimpse.settings import ConfigError
+from glimpse.stopping import stop_early
 
 REPOSITORY = Path(__file__).parents[1]
-SECTIONS = ("main", "control", "paper", "ablation", "captions", "other")
+LAZY = "lazy"
+SECTIONS = ("main", "control", "paper", "ablation", LAZY, "captions", "translation", "other")
 ERROR = "test error %"
+# Of stopping early: the error and the mean number of glimpses, by how one knows when to stop.
+EARLY = {
+    "confidence": ("test error stopping early %", "mean glimpses"),
+    "halting": ("test error halting %", "mean glimpses halting"),
+}
 TRUE = "true and complete %"
-NAMES = {"true_and_complete": TRUE, "grammatical": "grammatical %", "on_digit": "attention on the digit named %"}
-OF_IMAGES = ("true_and_complete", "grammatical")  # scores of captions that are shares of the images
+EXACT = "exact %"
+NAMES = {
+    "true_and_complete": TRUE,
+    "grammatical": "grammatical %",
+    "on_digit": "attention on the digit named %",
+    "exact": EXACT,
+    "on_span": "attention on the words meant %",
+}
+SHARES = ("true_and_complete", "grammatical", "exact")  # scores that are shares of the images or sentences
+
+
+_NO_READ = {"translator": "one annotation"}
+_TASKS = {"digit_captions": "digit captions", "dates": "dates"}
 
 
 class Row(NamedTuple):
@@ -80,8 +102,8 @@ def rows_of(run: Run, *, section: str, name: str | None = None, task: str | None
     config, about = run.config, run.read_json("meta.json")
     file, settings = origin(run)
     model = load(run.folder)
-    model = getattr(model, "model", model)  # a captioner comes with its words
-    attends = config.model in ("attention", "captioner")
+    model = getattr(model, "model", model)  # a captioner or translator comes with its words
+    attends = config.model in ("attention", "captioner", "translator") and config.attention.places != "none"
     row = Row(
         section=section,
         name=name or run.name,
@@ -89,7 +111,7 @@ def rows_of(run: Run, *, section: str, name: str | None = None, task: str | None
         config=file,
         settings=settings,
         seed=config.seed,
-        read=(config.score.read or config.read) if attends else "whole image",
+        read=(config.score.read or config.read) if attends else _NO_READ.get(config.model, "whole image"),
         glimpses=config.num_glimpses if config.model == "attention" else None,
         metric="",
         value=math.nan,
@@ -105,10 +127,30 @@ def rows_of(run: Run, *, section: str, name: str | None = None, task: str | None
     )
     result = run.read_json("result.json")
     try:
-        scores = _caption_scores if config.model == "captioner" else _error
-        return [row._replace(**values) for values in scores(result["test"], result["valid"])]
+        scores = _telling_scores if config.model in ("captioner", "translator") else _error
+        values = scores(result["test"], result["valid"])
     except (KeyError, TypeError, IndexError) as error:
         raise RunError(f"{run.folder / 'result.json'} is broken: {error!r}") from error
+    if section == LAZY:
+        values += _early(run)
+    return [row._replace(**its) for its in values]
+
+
+def _early(run: Run) -> list[dict[str, Any]]:
+    """What stopping early gives, with thresholds picked on the validation images."""
+    if run.config.model != "attention" or run.config.num_glimpses == 1:
+        raise RunError(f"{run} cannot stop early: it has one answer")
+    [loaded], splits = load_runs([run.folder])
+    look = partial(observe, loaded.model, how=loaded.how, batch_size=run.config.score.batch_size)
+    found = []
+    for early in stop_early(look(splits.valid), look(splits.test)):
+        its = early.summary()
+        error, glimpses = EARLY[early.by]
+        low, high = map(_percent, its["interval"])
+        errors = {"value": _percent(its["error"]), "valid": _percent(its["valid_error"]), "low": low, "high": high}
+        means = {"value": round(its["glimpses"], 4), "valid": round(its["valid_glimpses"], 4)}
+        found += [{"metric": error, **errors}, {"metric": glimpses, **means}]
+    return found
 
 
 def _error(test: dict[str, Any], valid: dict[str, Any]) -> list[dict[str, Any]]:
@@ -124,12 +166,13 @@ def _error(test: dict[str, Any], valid: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _caption_scores(test: dict[str, Any], valid: dict[str, Any]) -> list[dict[str, Any]]:
+def _telling_scores(test: dict[str, Any], valid: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
+    count = test["sentences"] if "sentences" in test else test["images"]
     for key, value in test.items():
-        if key == "images" or value is None:
+        if not isinstance(value, float):  # how many there were, or what is not known
             continue
-        interval = wilson_interval(value * test["images"], test["images"]) if key in OF_IMAGES else (None, None)
+        interval = wilson_interval(value * count, count) if key in SHARES else (None, None)
         low, high = map(_percent, interval)
         found.append(
             {
@@ -150,8 +193,8 @@ def _percent(share: float | None) -> float | None:
 def task_of(config: Config) -> str:
     """What a config is for, in words; raises ConfigError if the data has no name of its own."""
     data = config.data
-    if data.kind == "digit_captions":
-        return "digit captions"
+    if data.kind in _TASKS:
+        return _TASKS[data.kind]
     if data.kind != "cluttered":
         raise ConfigError(f"--task must be given for data.kind {data.kind}: say in a few words what the data is")
     height, width = images_of(data).canvas

@@ -32,8 +32,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from glimpse.config import Config, ConfigError, to_yaml
+from glimpse.config import Config, to_yaml
 from glimpse.parsing import parse
+from glimpse.settings import ConfigError
 from glimpse.shipped import find_shipped, is_shipped, suggest_shipped
 
 LAST, BEST = "last.safetensors", "best.safetensors"

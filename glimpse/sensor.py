@@ -17,6 +17,7 @@ Locations may lie off the image: everything outside it is background.
 Shapes: B batch, C channels, H x W image, K scales, G patch side, S side of the largest square.
 """
 
+import copy
 import math
 from functools import cached_property
 from typing import Literal
@@ -34,6 +35,7 @@ TABLE_BUILD, TABLE_BUILD_DOUBLE, TABLE_READ, CROP_READ = 1.9, 2.5, 8.0, 0.95
 # Of a margin against mending squares over the edge: per byte of a padded image, per pixel of a square; rough estimates.
 PAD, MEND = 0.03, 0.25
 FLOAT32_INTEGERS = 2**24  # float32 holds every integer up to here exactly
+PER_IMAGE = ("images", "_float_images", "_planes", "_lines")  # what a view has a row of for each image
 
 
 def to_pixels(location: Tensor, height: int, width: int) -> Tensor:
@@ -154,6 +156,12 @@ class View:
         before = sensor.sides[-1] // 2
         near = torch.full((2,), float(before - sensor.sides[-1]), device=device)
         self._furthest = near, torch.tensor([float(width + before), float(height + before)], device=device)
+
+    def rows(self, index: Tensor) -> "View":
+        """The view of some of the images only; what was made ready is shared."""
+        view = copy.copy(self)
+        vars(view).update({name: value[index] for name, value in vars(self).items() if name in PER_IMAGE})
+        return view
 
     def at(self, location: Tensor) -> Tensor:
         """Hard read: the patches at `location` (B, 2). Returns (B, K*C, G, G), the finest scale first."""

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from glimpse.comparison import essence
-from glimpse.config import Config, ConfigError
+from glimpse.config import Config
 from glimpse.engine import Engine
 from glimpse.runs import Run, RunError
+from glimpse.settings import ConfigError
 from glimpse.training import train
 
 

@@ -9,10 +9,11 @@ import torch
 from torch import nn
 
 from glimpse.attention import Read
-from glimpse.config import ConfigError, LossConfig
+from glimpse.config import LossConfig
 from glimpse.data.base import random_bits
 from glimpse.places import Noise
 from glimpse.processes import Processes
+from glimpse.settings import ConfigError
 
 # First words of the seeds of noise; those of the data sets are in data/base.py.
 TRAIN_NOISE, SCORE_NOISE, VARIANCE_NOISE = 101, 102, 110
@@ -38,8 +39,8 @@ class SeededTask:
             model: What learns.
             data: Three parts, of which `train` has `epoch`, as `data.DataSet` and `data.captions.CaptionData` have.
             seed: The run's seed.
-            batch_size: Images in a step, over all processes.
-            limit: Stop each epoch after this many images.
+            batch_size: Examples in a step, over all processes.
+            limit: Stop each epoch after this many examples.
             loss: What is learned from; here, how many of the batches of a hard model are read softly.
             processes: Who shares the work.
         """
@@ -53,7 +54,7 @@ class SeededTask:
         images = len(data.train) if limit is None else min(limit, len(data.train))
         self.steps_per_epoch = images // batch_size
         if self.steps_per_epoch == 0:
-            reason = "train.limit" if limit is not None and limit < len(data.train) else "the training images"
+            reason = "train.limit" if limit is not None and limit < len(data.train) else "the training examples"
             raise ConfigError(f"train.batch_size must be at most {images} ({reason}), got {batch_size}")
 
     def batches(self, epoch: int) -> Iterator[Any]:

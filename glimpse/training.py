@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from glimpse.build import build_task
-from glimpse.classification import Classification
 from glimpse.config import Config
 from glimpse.engine import Engine
 from glimpse.processes import processes
 from glimpse.runs import LAST, Run, RunError, seed_everything
-from glimpse.view.tables import caption_table, score_table
+from glimpse.tasks import SeededTask
+from glimpse.view.tables import caption_table, score_table, translation_table
 
 
 def train(
@@ -73,6 +73,9 @@ def describe(config: Config) -> str:
     """Say in a few words what kind of model it is."""
     if config.model == "captioner":
         return f"captions with {config.read} attention"
+    if config.model == "translator":
+        attention = f"with {config.read}" if config.attention.places == "words" else "without"
+        return f"translation {attention} attention"
     if config.model != "attention":
         return {"cnn": "convolutional", "fc": "fully connected"}[config.model] + " network of the whole image"
     glimpses = f"{config.num_glimpses} glimpse{'s' if config.num_glimpses > 1 else ''}"
@@ -81,15 +84,18 @@ def describe(config: Config) -> str:
     return f"{config.read} reads, {glimpses} placed by rule: {config.attention.policy}"
 
 
-def _begin(run: Run, task: Classification, engine: Engine) -> None:
+def _begin(run: Run, task: SeededTask, engine: Engine) -> None:
     """Say what is about to happen."""
     config = run.config
     weights = sum(parameter.numel() for parameter in task.model.parameters())
-    channels, height, width = task.data.train.image_shape
+    if config.model == "translator":
+        examples = "sentences"
+    else:
+        channels, height, width = task.data.train.image_shape
+        examples = f"images of {channels} x {height} x {width}"
     what = describe(config)
     print(
-        f"{what[0].upper()}{what[1:]}; {weights:,} weights; "
-        f"{len(task.data.train):,} images of {channels} x {height} x {width}; seed {config.seed}; "
+        f"{what[0].upper()}{what[1:]}; {weights:,} weights; {len(task.data.train):,} {examples}; seed {config.seed}; "
         f"{task.processes.world_size} x {task.processes.device}"
     )
     print(f"Run folder: {run.folder}")
@@ -106,6 +112,12 @@ def _finish(run: Run, scores: dict[str, Any], epoch: int) -> None:
         print(f"\nRun folder: {run.folder}\n\nNext:")
         print(f"    python evaluate.py report {run.folder}   # point at a word to see where it looked")
         return
+    if config.model == "translator":
+        print(f"\nTest, {scores['sentences']:,} sentences, weights of epoch {epoch} (the best in validation):\n")
+        print(translation_table({"score": scores}).text())
+        print(f"\nRun folder: {run.folder}\n\nNext:")
+        print(f"    python evaluate.py translate {run.folder} SENTENCE ...")
+        return
     how = config.score.read or config.read
     glimpses = config.model == "attention"
     print(
@@ -117,8 +129,7 @@ def _finish(run: Run, scores: dict[str, Any], epoch: int) -> None:
     if glimpses:
         if how == "hard" and config.attention.policy == "learned":
             print(f"    python evaluate.py score {run.folder}   # sampled and averaged rollouts too")
-        # A rate that suits hard reads may be too high for the gradients of soft ones, which pass through the places.
-        other = "soft --train.lr 0.001" if config.read == "hard" else "hard"
+        other = "soft" if config.read == "hard" else "hard"
         print(f"    python evaluate.py animate {run.folder} --out glimpses.gif   # see where it looks")
         print(f"    python train.py {run.folder / 'config.yaml'} --read {other}   # the same model")
     else:

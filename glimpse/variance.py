@@ -23,9 +23,10 @@ from torch.func import functional_call
 from glimpse import losses
 from glimpse.classification import returns_of
 from glimpse.classifier import RecurrentAttention, Rollout
-from glimpse.config import ConfigError, LossConfig, require
+from glimpse.config import LossConfig
 from glimpse.data import Batch, DataSet
 from glimpse.places import Noise
+from glimpse.settings import ConfigError, require
 from glimpse.tasks import VARIANCE_NOISE, noise_seed
 
 Baseline = Literal["none", "learned", "self_critical", "leave_one_out"]
@@ -107,6 +108,8 @@ def measure(
             f"the variance of REINFORCE needs a hard run with choices, got none: policy {model.policy}, "
             f"{model.num_glimpses} glimpses, the first {model.first}"
         )
+    if not list(model.glimpses.attention.parameters()):
+        raise ConfigError("the variance of REINFORCE is that of the attention's parameters, got a scorer, dot, of none")
     require(images >= 1, "images", "at least 1", images)
     require(rollouts >= 2, "rollouts", "at least 2, to leave one out", rollouts)
     require(repeats >= 10, "repeats", "at least 10, for intervals to mean something", repeats)

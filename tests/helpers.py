@@ -35,6 +35,7 @@ TINY = (
     "--attention.grid=[2, 3]",
     "--attention.scorer=additive",
     "--attention.scorer_dim=6",
+    "--attention.window=null",
     "--loss.classify=each",
     "--loss.reward=accuracy",
     "--loss.reward_when=each",
@@ -66,11 +67,20 @@ def draw_bytes(*shape, seed=0):
 
 def reached(loss, module):
     """Names of the parameters that the gradient of a loss reaches."""
-    names, parameters = zip(*module.named_parameters(), strict=True)
-    if not loss.requires_grad:
+    named = dict(module.named_parameters())
+    if not loss.requires_grad or not named:
         return set()
-    gradients = torch.autograd.grad(loss, parameters, allow_unused=True, retain_graph=True)
-    return {name for name, gradient in zip(names, gradients, strict=True) if gradient is not None}
+    gradients = torch.autograd.grad(loss, list(named.values()), allow_unused=True, retain_graph=True)
+    return {name for name, gradient in zip(named, gradients, strict=True) if gradient is not None}
+
+
+def sum_of_hard_contexts(attention, memory):
+    """What is read at each of the places in turn, times the probability of it, in all (B, A)."""
+    total = torch.zeros_like(memory.values[:, 0])
+    for place in range(memory.values.shape[1]):
+        places = torch.full((len(total),), place)
+        total = total + attention.log_prob(places).exp().unsqueeze(1) * memory.at(places)
+    return total
 
 
 def under(module, *prefixes):

@@ -4,12 +4,14 @@ import functools
 import importlib.util
 import itertools
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -55,9 +57,11 @@ TINY = {
     "attention.std_until": 0.8,
     "attention.learn_std": "false",
     "attention.squash": "true",
+    "attention.clip": "null",
     "attention.grid": [3, 3],
     "attention.scorer": "additive",
     "attention.scorer_dim": 16,
+    "attention.window": "null",
     "loss.classify": "each",
     "loss.reinforce": 0.1,
     "loss.reward": "accuracy",
@@ -171,6 +175,30 @@ def python(*arguments: str | Path, **options: Any) -> subprocess.CompletedProces
     process = start_python(*arguments, **options)
     out, err = process.communicate(timeout=100)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def train_by_two(arguments: list[str]) -> None:
+    """Run train.py as two processes that share every batch, to its end."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    meet = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    both = [start_python("train.py", *arguments, environment={**meet, "RANK": rank}) for rank in "01"]
+    try:
+        errors = [process.communicate(timeout=100)[1] for process in both]
+    finally:
+        for process in both:
+            process.kill()
+    assert [process.returncode for process in both] == [0, 0], errors
+
+
+def assert_nearly_same_losses(run: Run, other: Run) -> None:
+    """Two run folders have the same rows up to rounding, but for the scores, which rounding may change by one."""
+    for row, expected in zip(rows_without_time(run), rows_without_time(other), strict=True):
+        assert row.keys() == expected.keys()
+        for key in row:
+            if not key.startswith("valid/"):
+                assert row[key] == pytest.approx(expected[key], rel=1e-3, abs=1e-5), key
 
 
 def start_python(*arguments: str | Path, environment: dict[str, str] | None = None) -> subprocess.Popen:

@@ -13,8 +13,8 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Ellipse, Rectangle
 from PIL import Image
 
-from glimpse.config import ConfigError
 from glimpse.data import Batch
+from glimpse.settings import ConfigError
 from glimpse.view import animation
 from glimpse.view.animation import PALE, draw_frame, frames, save_animation
 from glimpse.view.drawing import RIGHT, WRONG

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from helpers import assert_close, draw, reached, under
+from helpers import assert_close, draw, reached, sum_of_hard_contexts, under
 
 from glimpse.attention import SCORERS, Attention, LocationAttention, read
 from glimpse.places import Categorical, Gaussian, Noise
@@ -13,9 +13,10 @@ from glimpse.sensor import Sensor
 BATCH, PLACES, STATE, SIZE, DIM = 3, 4, 5, 6, 7
 
 
-def make_attention(scorer="additive", how="soft"):
+def make_attention(scorer="additive", how="soft", **options):
     torch.manual_seed(0)
-    return Attention(state_dim=STATE, annotation_dim=SIZE, how=how, scorer=scorer, dim=DIM).double()
+    state_dim = SIZE if scorer == "dot" else STATE
+    return Attention(state_dim=state_dim, annotation_dim=SIZE, how=how, scorer=scorer, dim=DIM, **options).double()
 
 
 def make_locations(**settings):
@@ -23,8 +24,8 @@ def make_locations(**settings):
     return LocationAttention(state_dim=STATE, **settings).double()
 
 
-def some_state():
-    return draw(BATCH, STATE, dtype=torch.float64) * 4 - 2
+def some_state(scorer=None):
+    return draw(BATCH, SIZE if scorer == "dot" else STATE, dtype=torch.float64) * 4 - 2
 
 
 def some_annotations():
@@ -46,12 +47,8 @@ def some_view():
 def test_soft_context_is_the_weighted_sum_of_all_hard_contexts(scorer, masked):
     attention = make_attention(scorer)
     memory = attention.annotate(some_annotations(), some_mask() if masked else None)
-    soft = attention(some_state(), memory)
-    total = torch.zeros(BATCH, SIZE, dtype=torch.float64)
-    for place in range(PLACES):
-        places = torch.full((BATCH,), place)
-        total += soft.attention.log_prob(places).exp().unsqueeze(1) * memory.at(places)
-    assert_close(soft.context, total, 1e-14)
+    soft = attention(some_state(scorer), memory)
+    assert_close(soft.context, sum_of_hard_contexts(soft.attention, memory), 1e-14)
     assert_close(soft.attention.weights.sum(1), torch.ones(BATCH), 1e-14)
 
 
@@ -59,6 +56,10 @@ def additive_score(scorer, state, annotation):
     weights = scorer.state_dict()
     query = weights["query.weight"] @ state + weights["query.bias"]
     return weights["score.weight"][0] @ torch.tanh(query + weights["key.weight"] @ annotation)
+
+
+def dot_score(scorer, state, annotation):
+    return sum(q * k for q, k in zip(state, annotation, strict=True))
 
 
 def bilinear_score(scorer, state, annotation):
@@ -69,12 +70,17 @@ def scaled_dot_score(scorer, state, annotation):
     return (scorer.query.weight @ state) @ (scorer.key.weight @ annotation) / math.sqrt(DIM)
 
 
-FORMULAS = {"additive": additive_score, "bilinear": bilinear_score, "scaled_dot": scaled_dot_score}
+FORMULAS = {
+    "additive": additive_score,
+    "dot": dot_score,
+    "bilinear": bilinear_score,
+    "scaled_dot": scaled_dot_score,
+}
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_scores_follow_the_formula(scorer):
-    attention, state, annotations = make_attention(scorer), some_state(), some_annotations()
+    attention, state, annotations = make_attention(scorer), some_state(scorer), some_annotations()
     logits = attention.where(state, attention.annotate(annotations)).logits
     for b in range(BATCH):
         for place in range(PLACES):
@@ -83,7 +89,7 @@ def test_scores_follow_the_formula(scorer):
 
 def test_values_are_the_annotations_or_their_projection():
     annotations = some_annotations()
-    for scorer in ("additive", "bilinear"):
+    for scorer in ("additive", "dot", "bilinear"):
         assert torch.equal(make_attention(scorer).annotate(annotations).values, annotations)
     attention = make_attention("scaled_dot")
     assert_close(attention.annotate(annotations).values, annotations @ attention.scorer.value.weight.T, 1e-12)
@@ -91,7 +97,7 @@ def test_values_are_the_annotations_or_their_projection():
 
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_masked_annotations_are_as_if_they_were_not_there(scorer):
-    attention, state, annotations, mask = make_attention(scorer), some_state(), some_annotations(), some_mask()
+    attention, state, annotations, mask = make_attention(scorer), some_state(scorer), some_annotations(), some_mask()
     reading = attention(state, attention.annotate(annotations, mask))
     assert (reading.attention.weights[~mask] == 0).all() and (reading.attention.weights[mask] > 0).all()
     for b in range(BATCH):
@@ -105,7 +111,7 @@ def test_masked_annotations_are_never_picked(scorer):
     attention, mask = make_attention(scorer, "hard"), some_mask()
     memory = attention.annotate(some_annotations(), mask)
     for seed in range(100):
-        place = attention(some_state(), memory, noise=Noise(seed)).place
+        place = attention(some_state(scorer), memory, noise=Noise(seed)).place
         assert mask[torch.arange(BATCH), place].all()
 
 
@@ -176,6 +182,52 @@ def test_read_without_noise_follows_the_global_generator():
         assert not torch.equal(read(attention, memory, "hard").place, first)
 
 
+class Plane:
+    """A memory in which a soft read finds, of each example, its mean times numbers of its own."""
+
+    def __init__(self, own):
+        self.own = own
+
+    def expect(self, attention):
+        return attention.mean * self.own
+
+    def at(self, place):
+        return place * self.own
+
+
+OWN = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]], dtype=torch.float64)
+
+
+def test_a_soft_read_clips_the_gradient_of_each_location_by_itself():
+    """Of rows (3, 4), (0.3, 0.4) and (0, 0), each an example's own, a limit of 2 shortens the first alone."""
+    attention = make_locations(squash=False, clip=2.0)
+    attention(some_state(), Plane(OWN), how="soft").context.sum(1).mean().backward()
+    clipped = torch.tensor([[1.2, 1.6], [0.3, 0.4], [0.0, 0.0]], dtype=torch.float64)
+    assert_close(attention.head.bias.grad, clipped.mean(0), 1e-12)
+    assert_close(attention.head.weight.grad, clipped.T @ some_state() / BATCH, 1e-12)
+
+
+def test_the_estimator_of_a_hard_read_is_never_clipped():
+    gradients = []
+    for clip in (None, 1e-6):
+        attention = make_locations(clip=clip)
+        attention(some_state(), Plane(OWN), how="hard", noise=Noise(0)).log_prob.mean().backward()
+        gradients.append(attention.head.weight.grad)
+    assert gradients[0].norm() > 0.1 and torch.equal(*gradients)
+
+
+def test_a_limit_changes_no_location_and_needs_no_gradient():
+    state = some_state()
+    with torch.no_grad():
+        contexts = [make_locations(clip=clip)(state, Plane(OWN), how="soft").context for clip in (None, 0.1)]
+    assert torch.equal(*contexts)
+
+
+def test_the_limit_of_the_gradient_must_be_positive():
+    with pytest.raises(ValueError, match="clip must be None or positive, got 0.0"):
+        make_locations(clip=0.0)
+
+
 @pytest.mark.parametrize("squash", [True, False])
 def test_mean_of_the_location(squash):
     attention, state = make_locations(squash=squash), some_state() * 10
@@ -230,7 +282,7 @@ def test_gradient_of_a_soft_read_of_the_plane(learn_std):
 
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_gradient_of_a_hard_read_of_annotations(scorer):
-    attention, state = make_attention(scorer, "hard"), some_state().requires_grad_()
+    attention, state = make_attention(scorer, "hard"), some_state(scorer).requires_grad_()
     reading = attention(state, attention.annotate(some_annotations().requires_grad_()), noise=Noise(1))
     assert reached(reading.context.sum(), attention) == under(attention, "scorer.value")
     assert torch.autograd.grad(reading.context.sum(), state, allow_unused=True)[0] is None
@@ -240,7 +292,7 @@ def test_gradient_of_a_hard_read_of_annotations(scorer):
 
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_gradient_of_a_soft_read_of_annotations(scorer):
-    attention, state = make_attention(scorer), some_state().requires_grad_()
+    attention, state = make_attention(scorer), some_state(scorer).requires_grad_()
     context = attention(state, attention.annotate(some_annotations())).context
     assert reached(context.sum(), attention) == under(attention, "scorer")
     assert torch.autograd.grad(context.sum(), state)[0].any()
@@ -266,7 +318,11 @@ def test_reinforce_and_soft_gradients_agree_for_a_linear_reward():
     [
         (lambda: make_attention(how="firm"), "how must be 'hard' or 'soft', got 'firm'"),
         (lambda: make_locations(how="firm"), "how must be 'hard' or 'soft', got 'firm'"),
-        (lambda: make_attention("cosine"), "scorer must be one of additive, bilinear, scaled_dot, got 'cosine'"),
+        (lambda: make_attention("cosine"), "scorer must be one of additive, dot, bilinear, scaled_dot, got 'cosine'"),
+        (
+            lambda: Attention(state_dim=5, annotation_dim=6, scorer="dot"),
+            "state_dim must be equal to annotation_dim for the scorer dot, got 5 and 6: set one to the other, or take",
+        ),
         (lambda: make_locations(std=0.0), "std must be positive, got 0.0"),
         (lambda: make_locations(std=math.nan), "std must be positive, got nan"),
     ],

@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 from PIL import Image
 from told_helpers import CAPTIONS, box_by_hand, some_told
 
-from glimpse.config import ConfigError
+from glimpse.settings import ConfigError
 from glimpse.view.caption_animation import NOTE, caption_frames, draw_caption_frame, save_caption_animation
 from glimpse.view.drawing import ATTENTION, FADED, OPACITY
 

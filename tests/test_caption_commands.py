@@ -12,9 +12,10 @@ from PIL import Image
 from runs_helpers import train_main
 
 from glimpse import caption_metrics
-from glimpse.build import build_data, build_task, load_captioner
+from glimpse.build import build_data, build_task
 from glimpse.captioning import Captioning, describe
 from glimpse.commands import captions
+from glimpse.loading import load_captioner
 from glimpse.parsing import parse
 from glimpse.runs import BEST, Run
 
@@ -258,7 +259,7 @@ def test_report_shows_what_it_scored(runs, tmp_path, capsys):
         ("caption {classifier} {photo}", "{classifier} does not write captions: it is a run of model attention"),
         (
             "caption {soft} {photo} --beside {classifier}",
-            "{soft} writes captions and {classifier} does not: they cannot be shown or compared together",
+            "{soft} writes captions and {classifier} classifies: they cannot be shown or compared together",
         ),
         (
             "caption {soft} {photo} --beside {hard} {wide}",
@@ -284,9 +285,9 @@ def test_report_shows_what_it_scored(runs, tmp_path, capsys):
         ("report {soft} --gallery --out {tmp}/x.html", "--gallery is for classifiers: .*"),
         ("glimpses {soft} --images 1 4 --out {tmp}/x.png", r"--images must be in 0\.\.3, got 4"),
         ("report {soft} --images 7 --out {tmp}/x.html", r"--images must be in 0\.\.3, got 7"),
-        ("animate {classifier} {soft} --out {tmp}/x.gif", "{soft} writes captions and {classifier} does not: .*"),
-        ("glimpses {soft} {classifier} --out {tmp}/x.png", "{soft} writes captions and {classifier} does not: .*"),
-        ("report {soft} {classifier} --out {tmp}/x.html", "{soft} writes captions and {classifier} does not: .*"),
+        ("animate {classifier} {soft} --out {tmp}/x.gif", "{classifier} classifies and {soft} writes captions: .*"),
+        ("glimpses {soft} {classifier} --out {tmp}/x.png", "{soft} writes captions and {classifier} classifies: .*"),
+        ("report {soft} {classifier} --out {tmp}/x.html", "{soft} writes captions and {classifier} classifies: .*"),
         ("compare {soft} {hard} --out {tmp}/x", "{soft} writes captions: it can be scored and shown, but not compared"),
         (
             "glimpses {soft} {wide} --out {tmp}/x.png",
@@ -299,7 +300,7 @@ def test_report_shows_what_it_scored(runs, tmp_path, capsys):
         ("animate {soft} {hard} {soft} --out {tmp}/x.gif", "one or two runs can be animated side by side, got 3"),
         (
             "glimpses {classifier} {classifier} --out {tmp}/x.png",
-            "one classifier is drawn at a time, got 2 runs; several captioners may be",
+            "one classifier is drawn at a time, got 2 runs; several captioners or translators may be",
         ),
     ],
 )

@@ -10,14 +10,18 @@ from torch import nn
 from glimpse.attention import SCORERS, Attention
 from glimpse.captioner import Captioner, Decoder, State
 from glimpse.places import Noise
+from glimpse.self_attention import Mixer
 
 BATCH, PLACES, SIZE, STATE, EMBED, WORDS = 3, 5, 4, 6, 7, 8
 
 
-def make_decoder(*, how="soft", scorer="additive", seed=0, **options):
+def make_decoder(*, how="soft", scorer="additive", window=None, axes=1, seed=0, **options):
     torch.manual_seed(seed)
-    attention = Attention(state_dim=STATE, annotation_dim=SIZE, how=how, scorer=scorer, dim=3)
-    sizes = {"vocabulary_size": WORDS, "embed_dim": EMBED, "state_dim": STATE, "annotation_dim": SIZE}
+    state_dim = SIZE if scorer == "dot" else STATE
+    attention = Attention(
+        state_dim=state_dim, annotation_dim=SIZE, how=how, scorer=scorer, dim=3, window=window, axes=axes
+    )
+    sizes = {"vocabulary_size": WORDS, "embed_dim": EMBED, "state_dim": state_dim, "annotation_dim": SIZE}
     return Decoder(attention=attention, **sizes, **options).double()
 
 
@@ -54,8 +58,8 @@ class Halves(nn.Module):
         return 1, width
 
 
-def make_captioner(**options):
-    return Captioner(encoder=Halves(), decoder=make_decoder(**options))
+def make_captioner(*, mixer=None, image_size=None, **options):
+    return Captioner(encoder=Halves(), decoder=make_decoder(**options), mixer=mixer, image_size=image_size)
 
 
 def some_images():
@@ -210,22 +214,71 @@ def test_gradients_of_a_soft_captioner(scorer, gate):
 
 @pytest.mark.parametrize(
     "scorer, scores",
-    [("additive", ["query", "key", "score"]), ("bilinear", ["query"]), ("scaled_dot", ["query", "key"])],
+    [("additive", ["query", "key", "score"]), ("dot", []), ("bilinear", ["query"]), ("scaled_dot", ["query", "key"])],
 )
-def test_gradients_of_a_hard_captioner(scorer, scores):
-    model, words = make_captioner(how="hard", scorer=scorer), some_words()
+@pytest.mark.parametrize("window", [None, 1])
+def test_gradients_of_a_hard_captioner(scorer, scores, window):
+    model, words = make_captioner(how="hard", scorer=scorer, window=window, axes=2), some_words()
     telling = model(some_images(), words, noise=Noise(0))
     everything = {name for name, _ in model.named_parameters()}
-    where = under(model, *(f"decoder.attention.scorer.{part}" for part in scores))
+    where = under(model, "decoder.attention.window", *(f"decoder.attention.scorer.{part}" for part in scores))
     output = under(model, "decoder.from_hidden", "decoder.from_context", "decoder.to_words")
     assert reached(cross_entropy(telling, words), model) == everything - where
     assert reached(telling.log_probs.sum(), model) == everything - output
-    assert where
+    assert bool(where) == (scorer != "dot" or window is not None)
+
+
+def some_mixer():
+    torch.manual_seed(1)
+    return Mixer(dim=SIZE, heads=2, num_layers=2).double()
+
+
+def test_a_mixer_comes_between_encoder_and_decoder():
+    """Of images, and of annotations that were kept, alike; and it learns from both."""
+    mixer, images, words = some_mixer(), some_images(), some_words()
+    model = make_captioner(mixer=mixer)
+    features = model.encoder(images)
+    memory = model.annotate(images)
+    assert_close(memory.values, mixer(features), 1e-12)
+    assert not torch.allclose(memory.values, features)
+    assert torch.equal(model(features, words).logits, model(images, words).logits)
+    assert reached(model(features.detach(), words).logits.sum(), model) == under(model, "decoder", "mixer")
+    everything = {name for name, _ in model.named_parameters()}
+    assert reached(cross_entropy(model(images, words), words), model) == everything
+
+
+def test_a_window_on_the_grid_of_the_encoder():
+    """Kept annotations have the grid of the images they were made of, which are all of one size."""
+    model, images, words = make_captioner(window=1, axes=2, image_size=(SIZE, PLACES)), some_images(), some_words()
+    memory = model.annotate(images)
+    assert memory.positions[1].tolist() == [[i + 0.5, 0.5] for i in range(PLACES)]
+    assert memory.extent.tolist() == [[PLACES, 1]] * BATCH
+    telling = model(images, words)
+    assert torch.equal(model(model.encoder(images), words).logits, telling.logits)
+    assert (telling.weights > 0).sum(-1).unique().tolist() == [2]  # of five, within 1 of a point near the middle
+    unknown = make_captioner(window=1, axes=2)
+    assert torch.equal(unknown.annotate(images).positions, memory.positions)
+    with pytest.raises(ValueError, match="image_size must be given for a window on images that come encoded, got None"):
+        unknown.annotate(model.encoder(images))
+
+
+def test_padded_sentences_with_a_window_and_a_mixer():
+    """The sentence of a translator: what is beyond its end changes neither window nor words."""
+    decoder, mixer, words = make_decoder(window=1), some_mixer(), some_words()
+    mask = torch.arange(PLACES + 2).expand(BATCH, -1) < torch.tensor([[5], [1], [3]])
+    values = torch.cat([some_values(), torch.full((BATCH, 2, SIZE), 7.0, dtype=torch.float64)], 1)
+    padded = decoder(decoder.attention.annotate(mixer(values, mask), mask), words)
+    for i, length in enumerate([5, 1, 3]):
+        alone = decoder(decoder.attention.annotate(mixer(values[i : i + 1, :length])), words[i : i + 1])
+        assert_close(padded.logits[i], alone.logits[0], 1e-12)
+        assert_close(padded.weights[i, :, :length], alone.weights[0], 1e-12)
 
 
 @pytest.mark.parametrize("how", ["soft", "hard"])
-def test_one_example_alone(how):
-    model, images, words = make_captioner(how=how), some_images(), some_words()
+@pytest.mark.parametrize("window", [None, 1])
+@pytest.mark.parametrize("mixer", [None, some_mixer()])
+def test_one_example_alone(how, window, mixer):
+    model, images, words = make_captioner(how=how, window=window, axes=2, mixer=mixer), some_images(), some_words()
     together = model(images, words, sample=False)
     for i in range(BATCH):
         alone = model(images[i : i + 1], words[i : i + 1], sample=False)

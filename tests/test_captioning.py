@@ -12,16 +12,17 @@ from PIL import Image
 from runs_helpers import REPOSITORY, _load_script, assert_same_run, train_main
 
 from glimpse import caption_metrics, captioning, losses
-from glimpse.attention import Attention
-from glimpse.build import build_task, load_captioner, load_runs
+from glimpse.attention import SCORERS, Attention
+from glimpse.build import build_task
 from glimpse.captioner import Captioner
 from glimpse.captioning import Captioning, Description, describe, score_captions
-from glimpse.classifier import GridGlimpses
-from glimpse.config import ConfigError
 from glimpse.data.digit_grammar import Digit
+from glimpse.glimpses import GridGlimpses
+from glimpse.loading import load_captioner, load_runs
 from glimpse.parsing import parse
 from glimpse.places import Noise
 from glimpse.runs import Run, RunError
+from glimpse.settings import ConfigError
 
 TINY = {
     "seed": 0,
@@ -33,12 +34,14 @@ TINY = {
     "data.num_distractors": 2,
     "encoder.dim": 12,
     "encoder.stride": 12,
+    "encoder.self_attention": 0,
     "decoder.embed_dim": 10,
     "decoder.state_dim": 14,
     "decoder.dropout": 0.1,
     "decoder.max_length": 8,
     "attention.scorer": "additive",
     "attention.scorer_dim": 6,
+    "attention.window": "null",
     "loss.baseline": "moving_average",
     "loss.reinforce": 0.5,
     "loss.discount": 0.0,
@@ -280,15 +283,43 @@ FEW = 60  # test images, where there are 5000
 def few_test_images():
     """Spares the scoring of all of them; that a test takes all is looked at above."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Captioning, "test", lambda self: self._scores(self.data.test, self.score.beam, FEW))
+        patch.setattr(Captioning, "test", lambda self: self.scores(self.data.test, self.score.beam, FEW))
         yield
 
 
-@pytest.fixture(scope="module", params=["soft", "hard"])
+KINDS = {
+    "soft": {"read": "soft"},
+    "hard": {"read": "hard"},
+    "local": {
+        "read": "hard",
+        "attention.scorer": "dot",
+        "attention.window": 2,
+        "encoder.self_attention": 2,
+        "encoder.heads": 3,
+        "decoder.state_dim": 12,
+    },
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def trained(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param) / "run"
-    assert train_main([*options(read=request.param), f"--run_dir={folder}"]) == 0
+    assert train_main([*options(**KINDS[request.param]), f"--run_dir={folder}"]) == 0
     return Run.open(folder)
+
+
+def test_the_settings_make_the_attention():
+    model = make(**KINDS["local"]).model
+    attention, mixer = model.decoder.attention, model.mixer
+    assert isinstance(attention.scorer, SCORERS["dot"]) and (attention.window.reach, attention.window.axes) == (2, 2)
+    assert len(mixer.layers) == 2 and mixer.layers[0].attention.heads == 3 and model.image_size == (84, 84)
+    batch = next(make().data.test.in_order(batch_size=2))
+    memory = model.annotate(batch.images)
+    assert torch.equal(memory.values, mixer(model.encoder(batch.images)))
+    assert memory.extent.tolist() == [[7, 7]] * 2
+    weights = attention.where(memory.values[:, 0], memory).weights
+    assert ((weights > 0).sum(1) <= 25).all()
+    assert mixer.maps(model.encoder(batch.images)).shape == (2, 2, 3, 49, 49)
 
 
 def test_score_of_a_run_is_that_of_its_test(trained, capsys, monkeypatch):
@@ -372,7 +403,7 @@ def test_settings_that_do_not_go_together(settings, message):
 
 
 def test_moving_average_is_for_captions_only():
-    with pytest.raises(ConfigError, match="loss.baseline must be none or moving_average for captions, and not moving"):
+    with pytest.raises(ConfigError, match="loss.baseline must be none or moving_average for captions and tra"):
         parse(["--loss.baseline=moving_average"])
 
 

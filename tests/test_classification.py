@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import helpers
 import pytest
 import torch
-from helpers import ALONE, TinyData, assert_close, draw, draw_bytes, tiny_config, tiny_model
+from helpers import ALONE, TinyData, assert_close, draw, draw_bytes, reached, tiny_config, tiny_model, under
 from torch import nn
 
 from glimpse import losses
@@ -245,6 +245,37 @@ def test_only_weighted_terms_have_a_gradient_and_together_they_reach_everything(
     assert [name for name, parameter in task.model.named_parameters() if parameter.grad is None] == []
 
 
+@pytest.mark.parametrize("options", [("--read=hard",), ("--read=soft",), ("--loss.mix_end=0", "--loss.mix=1")])
+@pytest.mark.parametrize("readout", ["last", "attend"])
+def test_halting_unit(options, readout):
+    task = make_task("--network.halt=true", "--loss.glimpse_cost=0.125", f"--network.readout={readout}", *options)
+    terms = terms_of(task)
+    rollout, targets = rollout_of(task, how="hard" if options == ("--read=hard",) else "soft")
+    each = -rollout.logits.log_softmax(-1)[torch.arange(4), :, targets]
+    stop, going = rollout.halting.sigmoid(), torch.ones(4)
+    cost = glimpses = 0.0
+    for t in range(3):
+        here = going * (stop[:, t] if t < 2 else 1)
+        cost, glimpses = cost + here * (each[:, t] + 0.125 * (t + 1)), glimpses + here * (t + 1)
+        going = going - here
+    assert terms["halting"][0] == 1 and terms["glimpses"][0] == 0
+    assert_close(terms["halting"][1], cost.mean(), 1e-5)
+    assert_close(terms["glimpses"][1], glimpses.mean(), 1e-5)
+    assert not terms["glimpses"][1].requires_grad
+    assert reached(terms["halting"][1], task.model) == under(task.model, "halt")
+    for name in terms.keys() - {"halting"}:
+        assert not reached(terms[name][1], task.model) & under(task.model, "halt"), name
+
+
+def test_a_halting_unit_changes_nothing_else():
+    plain, halting = make_task(), make_task("--network.halt=true")
+    weights = plain.model.state_dict()
+    assert all(torch.equal(weights[name], halting.model.state_dict()[name]) for name in weights)
+    terms, others = terms_of(plain), terms_of(halting)
+    assert others.keys() - terms.keys() == {"halting", "glimpses"}
+    assert all(torch.equal(value, others[name][1]) for name, (_, value) in terms.items())
+
+
 # Schedule, batches and noise
 
 
@@ -291,7 +322,7 @@ def test_building_a_model_leaves_the_callers_random_numbers_alone():
 
 
 def test_batch_larger_than_the_data():
-    with pytest.raises(ValueError, match=r"train.batch_size must be at most 10 \(the training images\), got 11"):
+    with pytest.raises(ValueError, match=r"train.batch_size must be at most 10 \(the training examples\), got 11"):
         make_task("--train.batch_size=11")
     with pytest.raises(ValueError, match=r"train.batch_size must be at most 5 \(train.limit\), got 6"):
         make_task("--train.batch_size=6", "--train.limit=5")
@@ -546,6 +577,19 @@ def test_answers_of_marks_are_each_a_probability():
     assert_close(outcome.answers, expected)
     assert outcome.right.equal(((expected > 0.5) == marks.bool().unsqueeze(1)).all(-1))
     assert torch.equal(outcome.targets, marks)
+
+
+@pytest.mark.parametrize("mode, rollouts", [("greedy", 1), ("averaged", 3)])
+def test_outcomes_have_what_the_halting_unit_says(mode, rollouts):
+    model = tiny_model("--network.halt=true", "--attention.std=0.5").eval()
+    outcome = observe(model, SOME, mode=mode, rollouts=3, batch_size=13, seed=8)
+    with torch.no_grad():
+        looks = [
+            model(SOME.images, sample=mode != "greedy", noise=Noise(noise_seed(102, 8, 0, repeat)))
+            for repeat in range(rollouts)
+        ]
+    assert_close(outcome.halting, sum(look.halting.sigmoid() for look in looks) / rollouts, 1e-6)
+    assert observe(tiny_model(), SOME).halting is None
 
 
 def test_counting_an_outcome():

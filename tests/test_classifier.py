@@ -7,8 +7,9 @@ import torch
 from helpers import assert_close, draw, draw_bytes, reached, tiny_config, tiny_model, under
 
 from glimpse import losses
-from glimpse.attention import Attention
-from glimpse.classifier import GridGlimpses, RecurrentAttention
+from glimpse.attention import SCORERS, Attention
+from glimpse.classifier import RecurrentAttention
+from glimpse.glimpses import GridGlimpses
 from glimpse.networks import GlimpseNetwork, RecurrentCore
 from glimpse.places import Gaussian, Noise
 from glimpse.sensor import Sensor
@@ -38,6 +39,11 @@ def some_targets(batch=BATCH):
 
 def make(read="hard", places="plane", *options, **settings):
     return tiny_model(f"--read={read}", f"--attention.places={places}", *options, **settings)
+
+
+def scored_by(scorer):
+    """The options of a scorer; dot needs a state of the size of a glimpse."""
+    return (*(["--network.state_dim=12"] if scorer == "dot" else []), f"--attention.scorer={scorer}")
 
 
 def spread_out(model):
@@ -158,9 +164,10 @@ def test_reported_gaussians_were_averaged_over(first, learn_std):
         assert_close(attentions[t].std, rollout.stds[:, t], 1e-6)
 
 
-@every("first, scorer", FIRSTS, ["additive", "bilinear", "scaled_dot"])
-def test_reported_cells_were_looked_at(first, scorer):
-    model = make("hard", "grid", f"--attention.first={first}", f"--attention.scorer={scorer}")
+@every("first, scorer, window", FIRSTS, SCORERS, ["null", 1])
+def test_reported_cells_were_looked_at(first, scorer, window):
+    options = (f"--attention.first={first}", f"--attention.window={window}")
+    model = make("hard", "grid", *options, *scored_by(scorer))
     images, glimpses = some_images(), model.glimpses
     rollout = model(images, noise=Noise(2))
     state, view = model.core.initial(BATCH), glimpses.sensor.view(images)
@@ -358,11 +365,10 @@ def test_under_the_total_loss_every_parameter_has_a_gradient(read, places, first
     assert {name for name in dead if name.endswith("weight")} == set()
 
 
-@pytest.mark.parametrize("scorer", ["additive", "bilinear", "scaled_dot"])
-@pytest.mark.parametrize("read", READS)
-def test_every_scorer_and_a_learned_std_have_gradients(read, scorer):
-    for places in PLACES:
-        model = make(read, places, f"--attention.scorer={scorer}", "--attention.learn_std=true")
+@every("read, scorer", READS, SCORERS)
+def test_every_scorer_a_window_and_a_learned_std_have_gradients(read, scorer):
+    for options in (["plane", "--attention.learn_std=true"], ["grid"], ["grid", "--attention.window=1"]):
+        model = make(read, *options, *scored_by(scorer))
         rollout = model(some_images(), noise=Noise(0))
         total = losses.cross_entropy(rollout.logits, some_targets())
         if read == "hard":

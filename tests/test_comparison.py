@@ -11,17 +11,19 @@ import pytest
 import torch
 from runs_helpers import tiny, train_main
 
-from glimpse.build import load_runs
 from glimpse.classification import Outcome, observe
 from glimpse.comparison import Comparison, Entry, Group, compare, essence, group_names, modes_of
 from glimpse.config import Config, TrainConfig, different
 from glimpse.cost import Cost
+from glimpse.loading import load_runs
 from glimpse.metrics import wilson_interval
 from glimpse.parsing import parse
 from glimpse.runs import RunError
 from glimpse.stats import over_seeds
-from glimpse.view.comparison import LEAST, comparison_tables, draw_comparison, group_rows, paired_rows, run_rows, to_csv
-from glimpse.view.drawing import LINE_COLOURS
+from glimpse.stopping import THRESHOLDS, stop_early
+from glimpse.view.comparison import comparison_tables, draw_comparison, group_rows, paired_rows, run_rows, to_csv
+from glimpse.view.drawing import LEAST, LINE_COLOURS
+from glimpse.view.stopping import stopping_rows
 
 FAST = {"train.epochs": 1, "train.limit": 128, "score.limit": 100}
 
@@ -34,7 +36,7 @@ def runs(tmp_path_factory):
         "hard0": {},
         "hard1": {"seed": 1},
         "soft": {"read": "soft"},
-        "random": {"attention.policy": "random"},
+        "random": {"attention.policy": "random", "network.halt": "true", "num_glimpses": 4},
         "cnn": {"model": "cnn"},
     }
     for name, settings in wanted.items():
@@ -47,7 +49,8 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def comparison(runs):
     loaded, splits = load_runs([runs / name for name in ("hard0", "soft", "cnn", "hard1", "random")])
-    return compare(loaded, splits.test, limit=60, rollouts=2, batch_size=25, say=lambda text: None)
+    options = {"limit": 60, "rollouts": 2, "batch_size": 25, "say": lambda text: None}
+    return compare(loaded, splits.test, valid=splits.valid, **options)
 
 
 def test_runs_are_grouped_by_config(comparison, runs):
@@ -148,6 +151,12 @@ def test_essence_ignores_what_means_nothing_to_the_model():
     grid = ["--attention.places=grid"]
     assert essence(parse([*grid, "--attention.std=0.7"])) == essence(parse(grid))
     assert essence(parse([*grid, "--attention.grid=[3, 3]"])) != essence(parse(grid))
+    attend = ["--network.readout=attend"]
+    assert essence(parse([*attend, "--attention.scorer=bilinear"])) != essence(parse(attend))
+    assert essence(parse([*attend, "--attention.grid=[3, 3]"])) == essence(parse(attend))
+    halt = ["--network.halt=true"]
+    assert essence(parse([*halt, "--loss.glimpse_cost=0.5"])) != essence(parse(halt))
+    assert essence(parse(["--loss.glimpse_cost=0.5"])) == essence(parse([]))
 
 
 def test_the_same_seed_twice_is_refused(runs, tmp_path):
@@ -175,8 +184,7 @@ def test_differences_of_configs():
 
 
 def named(name, *settings):
-    run = SimpleNamespace(config=parse(settings), name=name)
-    return SimpleNamespace(run=run)
+    return SimpleNamespace(config=parse(settings), name=name)
 
 
 def test_names_of_groups():
@@ -254,7 +262,7 @@ def test_tables_of_whole_images_alone():
 
 def test_rows(comparison):
     rows = list(csv.DictReader(io.StringIO(to_csv(run_rows(comparison)))))
-    assert len(rows) == 2 * 3 * 3 + 3 + 1 + 2 * 3
+    assert len(rows) == 2 * 3 * 3 + 3 + 1 + 2 * 4
     row = next(
         row for row in rows if (row["config"], row["seed"], row["mode"], row["glimpse"]) == ("hard", "1", "greedy", "3")
     )
@@ -294,7 +302,7 @@ def test_paired_rows(comparison):
 
 def test_figure(comparison):
     figure = draw_comparison(comparison)
-    left, right = figure.axes
+    left, middle, right = figure.axes
     lines = {line.get_color(): line.get_ydata() for line in left.lines}
     for group, colour in zip(comparison.groups, LINE_COLOURS, strict=False):
         expected = [100 * estimate.mean for estimate in group.errors()]
@@ -305,3 +313,66 @@ def test_figure(comparison):
     costs = [container.lines[0].get_xdata()[0] for container in right.containers]
     assert costs == pytest.approx([group.cost.multiply_adds / 1e6 for group in comparison.groups])
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["hard", "soft", "cnn", "random"]
+    curves = [line for line in middle.lines if line.get_linestyle() in ("-", "--")]
+    assert [line.get_color() for line in curves] == [LINE_COLOURS[index] for index in (0, 1, 3, 3)]
+    for by, line in zip(("confidence", "halting"), curves[2:], strict=True):
+        [early] = [its for its in comparison.groups[3].entries[0].early if its.by == by]
+        assert line.get_xdata() == pytest.approx([point.glimpses for point in early.scored])
+        assert line.get_ydata() == pytest.approx([100 * point.error for point in early.scored])
+    first, second = (entry.early[0] for entry in comparison.groups[0].entries)
+    assert curves[0].get_xdata()[20] == pytest.approx((first.scored[20].glimpses + second.scored[20].glimpses) / 2)
+    picked = [line for line in middle.lines if line.get_linestyle() == "None"]
+    assert picked[0].get_xdata()[0] == pytest.approx((first.chosen.glimpses + second.chosen.glimpses) / 2)
+    dotted = [line for line in middle.lines if line.get_linestyle() == ":"]
+    assert [len(line.get_xdata()) for line in dotted] == [3, 3, 4]
+
+
+def test_stopping_early(comparison, runs):
+    """For each run as found here from rollouts of its own, validation first; none for who sees the whole image."""
+    assert [[early[0].by for early in group.early()] for group in comparison.groups] == [
+        ["confidence"],
+        ["confidence"],
+        [],
+        ["confidence", "halting"],
+    ]
+    [loaded], splits = load_runs([runs / "hard1"])
+    valid, test = (observe(loaded.model, data, limit=60, batch_size=25) for data in (splits.valid, splits.test))
+    assert comparison.groups[0].entries[1].early == stop_early(valid, test)
+    [same] = compare([loaded], splits.valid, valid=splits.valid, limit=60, say=lambda text: None).groups
+    [early] = same.entries[0].early
+    assert early.valid == early.scored  # one rollout serves both
+
+
+def test_table_and_rows_of_stopping_early(comparison):
+    table = next(table for table in comparison_tables(comparison) if table.title.startswith("Stopping early, 60 test"))
+    assert [row[:3] for row in table.rows] == [
+        ["hard", "confidence", "2"],
+        ["soft", "confidence", "1"],
+        ["random", "confidence", "1"],
+        ["random", "halting unit", "1"],
+    ]
+    assert {len(row) for row in table.rows} == {len(table.header)} and table.header[-4:] == list("1234")
+    assert table.rows[0][-1] == "-" and "at most 0.1 points" in table.notes[0]
+    chosen = [entry.early[0].chosen for entry in comparison.groups[0].entries]
+    assert table.rows[0][5] == f"{50 * (chosen[0].error + chosen[1].error):.2f}"
+    assert table.rows[0][6] == f"{(chosen[0].glimpses + chosen[1].glimpses) / 2:.2f}"
+    assert table.rows[0][7] == f"{50 * (chosen[0].shares[0] + chosen[1].shares[0]):.1f}"
+    rows = list(csv.DictReader(io.StringIO(to_csv(stopping_rows(comparison)))))
+    assert len(rows) == 5 * len(THRESHOLDS)
+    picked = [row for row in rows if row["picked"] == "True"]
+    assert [(row["config"], row["seed"], row["by"]) for row in picked] == [
+        ("hard", "0", "confidence"),
+        ("hard", "1", "confidence"),
+        ("soft", "0", "confidence"),
+        ("random", "0", "confidence"),
+        ("random", "0", "halting"),
+    ]
+    assert float(picked[1]["error"]) == chosen[1].error and float(picked[1]["threshold"]) == chosen[1].threshold
+    assert [picked[1][f"took_{number}"] for number in (1, 4)] == [str(chosen[1].shares[0]), ""]
+
+
+def test_without_validation_nobody_stops_early(runs):
+    loaded, splits = load_runs([runs / "hard0"])
+    comparison = compare(loaded, splits.test, limit=20, rollouts=1, say=lambda text: None)
+    assert comparison.groups[0].early() == [] and len(draw_comparison(comparison).axes) == 2
+    assert not [table for table in comparison_tables(comparison) if table.title.startswith("Stopping")]

@@ -11,10 +11,10 @@ import yaml
 from runs_helpers import REPOSITORY, python
 
 from glimpse import config as config_module
+from glimpse import settings as settings_module
 from glimpse.config import (
     AttentionConfig,
     Config,
-    ConfigError,
     DataConfig,
     LossConfig,
     NetworkConfig,
@@ -27,6 +27,7 @@ from glimpse.config import (
     to_yaml,
 )
 from glimpse.parsing import parse, split
+from glimpse.settings import ConfigError
 
 CONFIG_FILES = sorted((REPOSITORY / "configs").glob("**/*.yaml"))
 
@@ -38,7 +39,7 @@ UNUSUAL = Config(
     data=DataConfig(canvas=(60, 100), num_digits=2, target="sum", size=(32, 48), channels=3, download=True),
     sensor=SensorConfig(patch_size=5, num_scales=1, scale_factor=1, background=0.5, plan="crop"),
     network=NetworkConfig(what="conv", core="lstm", pixel_std=0.25),
-    attention=AttentionConfig(places="grid", grid=(3, 4), std=0.3, std_end=1e-3, scorer="scaled_dot"),
+    attention=AttentionConfig(places="grid", grid=(3, 4), std=0.3, std_end=1e-3, scorer="scaled_dot", window=2),
     loss=LossConfig(baseline="leave_one_out", rollouts=4, normalise=False, discount=0.0),
     train=TrainConfig(lr=1e-5, limit=1000, optimizer="sgd", tensorboard=False, folder="12"),
     score=ScoreConfig(read="hard", limit=7),
@@ -135,6 +136,8 @@ def test_frozen():
 
 # Captions of photographs, with an encoder that was trained elsewhere.
 BACKBONE = ["--model=captioner", "--data.kind=karpathy", "--loss.baseline=none", "--encoder.name=resnet18"]
+DIGITS = ["--model=captioner", "--data.kind=digit_captions", "--loss.baseline=none"]
+GRID_DOT = ["--attention.places=grid", "--attention.scorer=dot"]
 
 # Each setting that can be wrong: a wrong value, and what the message must say is valid.
 WRONG = [
@@ -146,7 +149,12 @@ WRONG = [
     ("read", "hrad", "'hard', 'soft'"),
     ("encoder.dim", "0", "at least 1"),
     ("encoder.channels", "0", "at least 1"),
+    ("encoder.embed_dim", "0", "at least 1"),
+    ("encoder.min_count", "0", "at least 1"),
+    ("encoder.dropout", "1", r"in \[0, 1\)"),
     ("encoder.stride", "9", "8, 12"),
+    ("encoder.self_attention", "-1", "at least 0"),
+    ("encoder.heads", "0", "at least 1"),
     ("encoder.fine_tune_from", "0", "null or at least 1"),
     ("encoder.fine_tune_from", "1", "null with encoder.name small"),
     ("encoder.cache", "kept", "null with encoder.name small"),
@@ -198,6 +206,9 @@ WRONG = [
     ("sensor.plan", "fast", "'auto', 'table', 'crop'"),
     ("network.what", "deep", "'fc', 'conv'"),
     ("network.core", "transformer", "'rnn', 'gru', 'lstm'"),
+    ("network.readout", "first", "'last', 'attend'"),
+    ("network.halt", "maybe", "bool"),
+    ("loss.glimpse_cost", "-0.01", "at least 0"),
     ("network.what_dim", "0", "at least 1"),
     ("network.where_dim", "-3", "at least 1"),
     ("network.glimpse_dim", "0", "at least 1"),
@@ -210,12 +221,15 @@ WRONG = [
     ("attention.std", "0", "positive"),
     ("attention.std", "nan", "float|positive"),
     ("attention.std_end", "0", "null or positive"),
+    ("attention.clip", "0", "null or positive"),
     ("attention.std_until", "0", r"in \(0, 1\]"),
     ("attention.std_until", "1.1", r"in \(0, 1\]"),
     ("attention.grid", "[0, 7]", "two numbers of at least 1"),
     ("attention.grid", "[7]", "tuple|two"),
-    ("attention.scorer", "cosine", "'additive', 'bilinear', 'scaled_dot'"),
+    ("attention.scorer", "cosine", "'additive', 'dot', 'bilinear', 'scaled_dot'"),
     ("attention.scorer_dim", "0", "at least 1"),
+    ("attention.window", "0", "null or at least 1"),
+    ("attention.window", "2", "null with attention.places plane"),
     ("loss.classify", "first", "'each', 'last'"),
     ("loss.reinforce", "-1", "at least 0"),
     ("loss.reward", "f1", "'accuracy', 'log_likelihood'"),
@@ -285,7 +299,7 @@ def test_numbers_are_finite(key, value, write):
 
 def test_every_check_is_provoked():
     """Each setting that __post_init__ mentions by name has a wrong value above."""
-    source = inspect.getsource(config_module)
+    source = inspect.getsource(config_module) + inspect.getsource(settings_module)
     checked = set()
     for group, cls in [("", Config), *((e.name + ".", e.type) for e in dataclasses.fields(Config))]:
         if dataclasses.is_dataclass(cls):
@@ -335,11 +349,28 @@ def test_every_check_is_provoked():
         ),
         (
             ["--model=captioner", "--data.kind=karpathy", "--loss.baseline=learned"],
-            "^loss.baseline must be none or moving_average for captions, and not moving_average for classes, got",
+            "^loss.baseline must be none or moving_average for captions and translations, and not moving_average for "
+            "classes, got",
+        ),
+        (
+            [*GRID_DOT, "--network.state_dim=12", "--network.glimpse_dim=16"],
+            r"^network.state_dim must be 16, network.glimpse_dim, with attention.scorer dot \(bilinear .*\), got 12$",
+        ),
+        (
+            [*GRID_DOT, "--read=hard", "--loss.reward_reaches_core=false"],
+            "^loss.reward_reaches_core must be true with attention.scorer dot and no attention.window, .*, got False$",
+        ),
+        (
+            [*DIGITS, "--attention.scorer=dot", "--encoder.dim=24", "--decoder.state_dim=32"],
+            "^decoder.state_dim must be 24, the size of an annotation, with attention.scorer dot .*, got 32$",
+        ),
+        (
+            [*DIGITS, "--encoder.self_attention=1", "--encoder.dim=24", "--encoder.heads=5"],
+            "^encoder.heads must be a divisor of the size of an annotation, 24, with encoder.self_attention, got 5$",
         ),
         (
             ["--loss.baseline=moving_average"],
-            "^loss.baseline must be none or moving_average for captions, .* got 'moving_average with data.kind clut",
+            "^loss.baseline must be none or moving_average for captions and .* got 'moving_average with data.kind clut",
         ),
     ],
 )
@@ -349,6 +380,12 @@ def test_settings_that_exclude_each_other(arguments, message):
 
 
 def test_settings_that_go_together():
+    assert parse([*GRID_DOT, "--attention.window=1", "--loss.reward_reaches_core=false"]).attention.window == 1
+    assert parse([*GRID_DOT, "--read=soft", "--loss.reward_reaches_core=false"]).attention.scorer == "dot"
+    assert parse([*GRID_DOT, "--loss.reward_reaches_core=false", "--loss.mix=0.5"]).attention.scorer == "dot"
+    assert parse(["--attention.scorer=dot", "--network.glimpse_dim=9"]).attention.places == "plane"
+    assert parse([*DIGITS, "--encoder.heads=5", "--encoder.dim=24"]).encoder.self_attention == 0
+    assert parse([*BACKBONE, "--attention.scorer=dot", "--encoder.self_attention=2"]).encoder.heads == 4
     config = parse([*BACKBONE, "--encoder.fine_tune_from=3", "--train.epochs=3"])
     assert (config.encoder.fine_tune_from, config.encoder.cache) == (3, None)
     assert parse([*BACKBONE, "--encoder.cache=kept"]).encoder.cache == "kept"
@@ -362,6 +399,12 @@ def test_images_of_photographs():
     assert images_of(given) == DataConfig(kind="karpathy", root="here", size=(224, 224), broken="skip")
     other = DataConfig(kind="karpathy", root="here", size=(64, 48), broken="skip")
     assert different(images_of(given), images_of(other), "data.") == [("data.size", (224, 224), (64, 48))]
+
+
+def test_one_glimpse_leaves_nothing_to_stop():
+    with pytest.raises(ConfigError, match="network.halt must be false with num_glimpses 1, which leave.*, got True"):
+        Config(num_glimpses=1, network=NetworkConfig(halt=True))
+    assert Config(num_glimpses=2, network=NetworkConfig(halt=True)).network.halt
 
 
 def test_settings_are_checked_without_a_parser_too():
@@ -448,22 +491,37 @@ def test_config_files(file):
     assert same <= {"read"}
 
 
-@pytest.mark.parametrize("name", ["cluttered60", "cluttered100", "cluttered60_grid"])
-def test_hard_and_soft_differ_in_how_they_read(name):
-    """In one word; but the std, a hard read's exploration and a soft one's blur, may have its own value for each.
-
-    So may the learning rate: the gradients of a soft read pass through all places, those of a hard one do not.
-    """
+def _hard_and_soft(name):
     hard, soft = (parse(file=REPOSITORY / "configs" / f"{name}_{read}.yaml") for read in ("hard", "soft"))
     assert (hard.read, soft.read) == ("hard", "soft")
-    width = {"std": hard.attention.std, "std_end": hard.attention.std_end}
-    rate = {"lr": hard.train.lr, "places_lr": hard.train.places_lr, "warmup": hard.train.warmup}
-    assert hard == dataclasses.replace(
-        soft,
-        read="hard",
-        attention=dataclasses.replace(soft.attention, **width),
-        train=dataclasses.replace(soft.train, **rate),
-    )
+    return hard, dataclasses.replace(soft, read="hard")
+
+
+def _with_std_of(soft, hard):
+    width = {key: getattr(hard.attention, key) for key in ("std", "std_end", "std_until")}
+    return dataclasses.replace(soft, attention=dataclasses.replace(soft.attention, **width))
+
+
+def test_hard_and_soft_differ_in_how_they_read():
+    """In one word; but the std, a hard read's exploration and a soft one's blur, has its own course for each."""
+    hard, soft = _hard_and_soft("cluttered60")
+    assert hard == _with_std_of(soft, hard)
+
+
+def test_on_large_images_soft_goes_on_from_hard():
+    """With the hard model's weights, in a shorter training of its own; else it is the same model."""
+    hard, soft = _hard_and_soft("cluttered100")
+    assert soft.init_from == "cluttered100-hard"
+    course = {key: getattr(hard.train, key) for key in ("epochs", "lr", "warmup")}
+    soft = dataclasses.replace(soft, init_from=None, train=dataclasses.replace(soft.train, **course))
+    assert hard == _with_std_of(soft, hard)
+
+
+def test_hard_and_soft_reads_of_a_grid_differ_in_how_they_read():
+    """In one word, and the learning rate: on a grid nothing bounds what a soft read sends back to its weights."""
+    hard, soft = _hard_and_soft("cluttered60_grid")
+    rate = {key: getattr(hard.train, key) for key in ("lr", "places_lr", "warmup")}
+    assert hard == dataclasses.replace(soft, train=dataclasses.replace(soft.train, **rate))
 
 
 def _names(content, prefix=""):
@@ -476,7 +534,8 @@ def _names(content, prefix=""):
 
 def _meanings():
     """What is written under each field."""
-    classes = {node.name: node for node in ast.parse(inspect.getsource(config_module)).body if hasattr(node, "bases")}
+    sources = [*ast.parse(inspect.getsource(config_module)).body, *ast.parse(inspect.getsource(settings_module)).body]
+    classes = {node.name: node for node in sources if hasattr(node, "bases")}
     for prefix, cls in [("", Config), *((f"{e.name}.", e.type) for e in dataclasses.fields(Config))]:
         if dataclasses.is_dataclass(cls):
             body = classes[cls.__name__].body

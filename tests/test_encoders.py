@@ -94,6 +94,25 @@ def test_the_small_encoder_of_one_image_alone():
     assert reached(together.sum(), encoder) == {name for name, _ in encoder.named_parameters()}
 
 
+def test_the_grid_of_a_size_is_found_once(monkeypatch):
+    """For a window it is asked for in each step."""
+    encoder = make_backbone().train()
+    monkeypatch.setattr(torch.func, "functional_call", counted := Counted(torch.func.functional_call))
+    assert [encoder.grid(96, 64), encoder.grid(96, 64), encoder.grid(64, 128)] == [(5, 3), (5, 3), (3, 7)]
+    assert counted.calls == 2 and encoder.training and not encoder.trunk.training
+
+
+class Counted:
+    """A function that knows how often it was called."""
+
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *arguments):
+        self.calls += 1
+        return self.function(*arguments)
+
+
 def test_a_captioner_of_digits():
     attention = Attention(state_dim=6, annotation_dim=16)
     sizes = {"vocabulary_size": 9, "embed_dim": 5, "state_dim": 6, "annotation_dim": 16}

@@ -219,6 +219,11 @@ def test_tensorboard_has_what_the_rows_have(tmp_path):
         {"attention.places": "grid"},
         {"read": "soft", "attention.places": "grid"},
         {"read": "soft", "attention.learn_std": "true"},
+        {"network.readout": "attend", "network.halt": "true"},
+        {"network.readout": "attend", "network.halt": "true", "loss.classify": "last", "num_glimpses": 2},
+        {"network.halt": "true", "loss.mix": 1, "loss.mix_end": 0},
+        {"read": "soft", "network.halt": "true", "loss.glimpse_cost": 0},
+        {"network.readout": "attend", "num_glimpses": 1},
     ],
     ids=lambda settings: " ".join(f"{key}={value}" for key, value in settings.items()) or "default",
 )
@@ -250,6 +255,7 @@ RESUMED = {
     "grid": {"attention.places": "grid"},
     "places slower": {"train.places_lr": 0.3},
     "soft start": {"loss.mix": 0.9, "loss.mix_end": 0, "loss.mix_until": 0.6},
+    "memory and halting": {"network.readout": "attend", "network.halt": "true", "train.places_lr": 0.3},
     "soft": {"read": "soft"},
     "soft to hard": {"read": "soft", "score.read": "hard", "attention.std_end": 0.02},
 }

@@ -8,8 +8,9 @@ from gymnasium.vector import SyncVectorEnv
 from helpers import TinyData, draw_bytes, tiny_model
 from runs_helpers import tiny, train_main
 
-from glimpse.build import build_data, load
+from glimpse.build import build_data
 from glimpse.envs import GlimpseEnv, GlimpseVectorEnv, options_of, play
+from glimpse.loading import load
 from glimpse.losses import rewards
 from glimpse.places import Noise
 from glimpse.runs import Run

@@ -13,8 +13,8 @@ from helpers import assert_close
 from PIL import Image
 from runs_helpers import tiny, train_main
 
-from glimpse.build import load_runs
 from glimpse.classification import observe
+from glimpse.loading import load_runs
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -55,7 +55,7 @@ def test_compare(runs, tmp_path, capsys):
     assert errors == scored["scores"]["greedy"]["error"]
     assert (out / "comparison.csv").exists()
     with Image.open(out / "comparison.png") as picture:
-        assert picture.width == 1500
+        assert picture.width == 2100
 
 
 def test_compare_trains_what_is_missing(tmp_path, capsys):

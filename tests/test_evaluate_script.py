@@ -41,6 +41,9 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     for read in ("hard", "soft"):
         assert train.main([*TINY, f"--read={read}", f"--run_dir={folder / read}"]) == 0
+    for name in ("attend", "halt"):
+        config = ROOT / "configs" / f"cluttered60_{name}.yaml"
+        assert train.main([str(config), *TINY, f"--run_dir={folder / name}"]) == 0
     return folder
 
 
@@ -78,6 +81,33 @@ def test_table_of_several_runs(runs, capsys):
     out = capsys.readouterr().out
     assert "hard read, 50 test images" in out and "soft read, 50 test images" in out
     assert re.search(r"greedy: error % +\d+\.\d\d +\d+\.\d\d", out) and "mean of 10: error %" in out
+
+
+def test_stopping_early(runs, capsys):
+    """The runs of the configs with memory and with a halting unit: scored, compared and shown as all others are."""
+    found = score(capsys, runs / "halt", "--limit", 200, "--rollouts", 1)["stopping"]
+    assert [its["by"] for its in found] == ["confidence", "halting"]
+    for its in found:
+        assert 1 <= its["glimpses"] <= 2 and len(its["shares"]) == 2
+        assert its["valid_error"] <= its["valid_full_error"] + 0.001
+    again = score(capsys, runs / "halt", "--limit", 200, "--rollouts", 1, "--split", "valid")["stopping"]
+    assert [its["threshold"] for its in again] == [its["threshold"] for its in found]
+    assert [its["error"] for its in again] == [its["valid_error"] for its in found]
+    assert evaluate.main(["score", str(runs / "attend"), "--limit", "50", "--rollouts", "1"]) == 0
+    line = (
+        r"stopping by confidence above [\d.e-]+: error \d+\.\d\d% \([\d.-]+\), [12]\.\d\d glimpses on average; picked"
+    )
+    assert re.search(line, capsys.readouterr().out)
+
+
+def test_comparison_of_memory_and_halting(runs, tmp_path, capsys):
+    folders = [str(runs / name) for name in ("hard", "attend", "halt")]
+    assert evaluate.main(["compare", *folders, "--limit", "50", "--rollouts", "1", "--out", str(tmp_path)]) == 0
+    assert "Stopping early, 50 test images" in capsys.readouterr().out
+    lines = (tmp_path / "stopping.csv").read_text().splitlines()
+    assert lines[0].startswith("config,seed,run,by,threshold,picked,") and lines[0].endswith(",took_1,took_2")
+    assert sum(",True," in line for line in lines) == 4
+    assert evaluate.main(["glimpses", folders[1], "--out", str(tmp_path / "x.png"), "--count", "1"]) == 0
 
 
 def test_picture(runs, tmp_path, capsys):

@@ -298,3 +298,54 @@ def test_wrong_captions():
         losses.doubly_stochastic(SAID, torch.ones(2, 1))
     with pytest.raises(ValueError, match=r"words must have shape \(2, 3\), got \(2, 4\)"):
         losses.caption_cross_entropy(SAID, torch.zeros(2, 4, dtype=torch.int64), SAID_LENGTHS)
+
+
+# Halting
+
+
+def test_halting_literally():
+    # Stops with 1/4 after the first glimpse, with 1/3 of the rest after the second, else after the third.
+    halting = torch.tensor([[1 / 4, 1 / 3, 0.9]]).logit()
+    assert_close(losses.halting_distribution(halting), [[1 / 4, 1 / 4, 1 / 2]])
+    each = torch.tensor([[2.0, 1.0, 0.5]])
+    assert_close(losses.halting_cost(halting, each, 0.0), 0.5 + 0.25 + 0.25)
+    assert_close(losses.halting_cost(halting, each, 0.1), 1.0 + 0.1 * (0.25 + 0.5 + 1.5))
+    assert_close(losses.halting_distribution(torch.tensor([[3.0]])), [[1.0]])
+    assert losses.glimpse_numbers(each).tolist() == [1, 2, 3]
+
+
+def test_halting_is_the_enumeration_of_all_coins():
+    """Every outcome of a coin after each glimpse, with its probability: one stops at the first head, or at the end."""
+    stop, each = draw(3, 4, dtype=torch.float64), draw(3, 4, seed=1, dtype=torch.float64)
+    expected, cost = torch.zeros(3, 4, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+    for row in range(3):
+        for coins in product((True, False), repeat=4):
+            chance = math.prod(p if head else 1 - p for p, head in zip(stop[row].tolist(), coins, strict=True))
+            step = coins.index(True) if True in coins else 3
+            expected[row, step] += chance
+            cost[row] += chance * (each[row, step] + 0.3 * (step + 1))
+    found = losses.halting_distribution(stop.logit())
+    assert_close(found, expected, 1e-12)
+    assert_close(found.sum(1), torch.ones(3), 1e-12)
+    assert_close(losses.halting_cost(stop.logit(), each, 0.3), cost.mean(), 1e-12)
+
+
+def test_certain_halting_stays_a_number():
+    halting = torch.tensor([[200.0, -200.0, 0.0], [-200.0, 200.0, 0.0], [-200.0, -200.0, -200.0]], requires_grad=True)
+    assert_close(losses.halting_distribution(halting), torch.eye(3))
+    losses.halting_cost(halting, torch.ones(3, 3), 0.1).backward()
+    assert halting.grad.isfinite().all()
+
+
+def test_halting_is_learned_from_the_answers_and_does_not_teach_them():
+    halting, each = torch.zeros(1, 3, requires_grad=True), torch.tensor([[1.0, 0.2, 0.1]], requires_grad=True)
+    losses.halting_cost(halting, each, 0.05).backward()
+    assert each.grad is None
+    # After the first glimpse stopping costs 1.05, going on 0.5 * 0.3 + 0.5 * 0.25; after the second, 0.3 against 0.25.
+    # Each derivative: how probably one is there, times p (1 - p), times the difference.
+    assert_close(halting.grad, [[0.25 * (1.05 - 0.275), 0.5 * 0.25 * (0.3 - 0.25), 0.0]])
+
+
+def test_halting_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match=r"halting and each must have the same shape, got \(2, 3\) and \(2, 2\)"):
+        losses.halting_cost(torch.zeros(2, 3), torch.zeros(2, 2), 0.1)

@@ -6,21 +6,30 @@ from helpers import assert_close, draw, tiny_model
 
 from glimpse.attention import SCORERS, Attention
 from glimpse.captioner import Decoder, State
-from glimpse.classifier import GridGlimpses
+from glimpse.glimpses import GridGlimpses
 from glimpse.places import Noise
 
 BATCH, SCORES = 4, 6
-every_scorer = pytest.mark.parametrize("scorer", SCORERS)
 
 
-def make_both(scorer):
+def every_scorer(test):
+    """With and without a window, which on a grid of 2 x 3 cells leaves out one column or none."""
+    return pytest.mark.parametrize("scorer", SCORERS)(pytest.mark.parametrize("window", [None, 1])(test))
+
+
+def make_both(scorer, window):
     """The glimpses of a classifier, its annotations of some images, and a decoder whose attention has its weights."""
-    model = tiny_model("--attention.places=grid", f"--attention.scorer={scorer}").double()
+    options = ["--network.state_dim=12"] if scorer == "dot" else []
+    window_option = f"--attention.window={'null' if window is None else window}"
+    options = ["--attention.places=grid", *options, f"--attention.scorer={scorer}", window_option]
+    model = tiny_model(*options).double()
     glimpses, state_dim = model.glimpses, model.core.state_dim
     with torch.no_grad():
         memory = glimpses.open(draw(BATCH, 1, 12, 14, dtype=torch.float64), num_reads=3, detach=False)
         encoded = glimpses.network.out_dim
-        attention = Attention(state_dim=state_dim, annotation_dim=encoded, scorer=scorer, dim=SCORES)
+        attention = Attention(
+            state_dim=state_dim, annotation_dim=encoded, scorer=scorer, dim=SCORES, window=window, axes=2
+        )
         decoder = Decoder(
             attention=attention, vocabulary_size=5, embed_dim=3, state_dim=state_dim, annotation_dim=encoded
         ).double()
@@ -31,13 +40,13 @@ def make_both(scorer):
 
 
 def some_state(decoder):
-    size = decoder.cell.hidden_size
-    return State(*(draw(BATCH, size, seed=seed, dtype=torch.float64) * 4 - 2 for seed in (1, 2)))
+    size, width = decoder.cell.hidden_size, 2 if list(decoder.attention.scorer.parameters()) else 0.5
+    return State(*(width * (2 * draw(BATCH, size, seed=seed, dtype=torch.float64) - 1) for seed in (1, 2)))
 
 
 @every_scorer
-def test_both_hold_the_same_class(scorer):
-    glimpses, _, decoder = make_both(scorer)
+def test_both_hold_the_same_class(scorer, window):
+    glimpses, _, decoder = make_both(scorer, window)
     assert type(glimpses) is GridGlimpses
     assert type(glimpses.attention) is type(decoder.attention) is Attention
     assert type(glimpses.attention.scorer) is type(decoder.attention.scorer) is SCORERS[scorer]
@@ -45,9 +54,9 @@ def test_both_hold_the_same_class(scorer):
 
 @pytest.mark.parametrize("how, sample", [("soft", False), ("hard", False), ("hard", True)])
 @every_scorer
-def test_both_give_the_same_reading(scorer, how, sample):
+def test_both_give_the_same_reading(scorer, window, how, sample):
     """Of the same state and annotations, by the same chance: what is read, where, how likely and how likely others."""
-    glimpses, memory, decoder = make_both(scorer)
+    glimpses, memory, decoder = make_both(scorer, window)
     state, word = some_state(decoder), torch.arange(BATCH)
     looked = glimpses.attention(state.hidden, memory, how=how, sample=sample, noise=Noise(3))
     written = decoder.step(word, state, memory, how=how, sample=sample, noise=Noise(3)).reading
@@ -62,17 +71,18 @@ def test_both_give_the_same_reading(scorer, how, sample):
 
 
 @every_scorer
-def test_both_annotate_alike(scorer):
-    glimpses, memory, decoder = make_both(scorer)
+def test_both_annotate_alike(scorer, window):
+    glimpses, memory, decoder = make_both(scorer, window)
     values = draw(*memory.values.shape, dtype=torch.float64)
-    for one, other in zip(glimpses.attention.annotate(values), decoder.attention.annotate(values), strict=True):
+    both = (attention.annotate(values, grid=(2, 3)) for attention in (glimpses.attention, decoder.attention))
+    for one, other in zip(*both, strict=True):
         assert (one is None and other is None) or torch.equal(one, other)
 
 
 @every_scorer
-def test_the_soft_context_is_the_weighted_sum_of_all_hard_ones(scorer):
-    """The contexts that sampling finds, each times its own probability: every one of the L places has its turn."""
-    glimpses, memory, decoder = make_both(scorer)
+def test_the_soft_context_is_the_weighted_sum_of_all_hard_ones(scorer, window):
+    """The contexts that sampling finds, each times its own probability: every place in sight has its turn."""
+    glimpses, memory, decoder = make_both(scorer, window)
     state, word = some_state(decoder), torch.arange(BATCH)
     readers = (
         lambda **options: glimpses.attention(state.hidden, memory, **options),
@@ -81,7 +91,8 @@ def test_the_soft_context_is_the_weighted_sum_of_all_hard_ones(scorer):
     places = len(glimpses.cells)
     for read in readers:
         found = torch.zeros(BATCH, places, memory.values.shape[2], dtype=torch.float64)
-        seen = torch.zeros(BATCH, places, dtype=torch.bool)
+        seen = read(how="soft").attention.logits.isinf()  # as good as seen, if it is out of sight
+        assert seen.any() == (window is not None)
         for seed in range(2000):
             hard = read(how="hard", noise=Noise(seed))
             rows = torch.arange(BATCH)

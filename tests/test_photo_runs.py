@@ -3,20 +3,20 @@
 import json
 import re
 import shutil
-import socket
 
 import pytest
 import torch
 import torchvision
 from helpers import ALONE, assert_close
 from photo_helpers import arguments, evaluate, make_coco, make_karpathy
-from runs_helpers import assert_same_run, rows_without_time, start_python, train_main
+from runs_helpers import assert_nearly_same_losses, assert_same_run, rows_without_time, train_by_two, train_main
 
 from glimpse import caption_metrics
-from glimpse.build import build_data, build_task, load_captioner
+from glimpse.build import build_data, build_task
 from glimpse.commands import captions
 from glimpse.engine import Engine
 from glimpse.features import CachedCaptions
+from glimpse.loading import load_captioner
 from glimpse.parsing import parse
 from glimpse.runs import BEST, LAST, Run
 from glimpse.training import train
@@ -58,14 +58,18 @@ def assert_same_tensors(one, other):
 # Data and features
 
 
-@pytest.mark.parametrize("read", ["soft", "hard"])
-def test_kept_features_change_nothing_but_rounding(read, root, tmp_path, capsys):
+LOCAL = {"attention__window": 1, "encoder__self_attention": 1, "encoder__heads": 8, "train__lr": 0.001}
+
+
+@pytest.mark.parametrize("settings", [{"read": "soft"}, {"read": "hard"}, {"read": "soft", **LOCAL}])
+def test_kept_features_change_nothing_but_rounding(settings, root, tmp_path, capsys):
+    """Nor do they to a window, which must know their grid, and to self-attention, which learns beside them."""
     cache = tmp_path / "features"
-    plain = train_in(tmp_path / "plain", data__root=root, read=read)
+    plain = train_in(tmp_path / "plain", data__root=root, **settings)
     out = capsys.readouterr().out
     assert re.search(r"^epoch 1/2  loss \d+\.\d{4}  validation BLEU-4 \d+\.\d\d  ", out, re.M)
     assert "Test, 4 images, weights of epoch" in out and "evaluate.py report" in out and "Features of" not in out
-    kept = train_in(tmp_path / "kept", data__root=root, read=read, encoder__cache=cache)
+    kept = train_in(tmp_path / "kept", data__root=root, **settings, encoder__cache=cache)
     assert f"Features of 20 images, 9 x 512 each: 0.000184 GB in {cache}" in capsys.readouterr().out
 
     rows, others = rows_without_time(plain), rows_without_time(kept)
@@ -78,7 +82,7 @@ def test_kept_features_change_nothing_but_rounding(read, root, tmp_path, capsys)
     assert_same_tensors(encoder_of(plain), encoder_of(kept))
 
     before = {path.name: path.stat().st_mtime_ns for path in cache.iterdir()}
-    again = train_in(tmp_path / "again", data__root=root, read=read, encoder__cache=cache)
+    again = train_in(tmp_path / "again", data__root=root, **settings, encoder__cache=cache)
     assert "Features of" not in capsys.readouterr().out
     assert_same_run(again, kept)
     assert {path.name: path.stat().st_mtime_ns for path in cache.iterdir()} == before
@@ -256,27 +260,10 @@ def test_two_processes_do_what_one_does(root, tmp_path):
     """Captions of different lengths, some batches read softly, and an encoder that begins to learn."""
     settings = {**FINE, "train__epochs": 2, "train__optimizer": "sgd", "train__lr": 0.01, "loss__mix": 0.4}
     straight = train_in(tmp_path / "straight", data__root=root, **settings)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    command = ["train.py", *arguments(data__root=root, **settings), f"--run_dir={tmp_path / 'shared'}"]
-    meet = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    both = [start_python(*command, environment={**meet, "RANK": rank}) for rank in "01"]
-    try:
-        errors = [process.communicate(timeout=100)[1] for process in both]
-    finally:
-        for process in both:
-            process.kill()
-    assert [process.returncode for process in both] == [0, 0], errors
-    rows, others = rows_without_time(straight), rows_without_time(Run.open(tmp_path / "shared"))
-    hard = ["train/reinforce" in row for row in rows if "lr" in row]
+    train_by_two([*arguments(data__root=root, **settings), f"--run_dir={tmp_path / 'shared'}"])
+    hard = ["train/reinforce" in row for row in rows_without_time(straight) if "lr" in row]
     assert any(hard) and not all(hard)
-    assert len(rows) == len(others)
-    for row, other in zip(rows, others, strict=True):
-        assert row.keys() == other.keys()
-        for key in row:
-            if not key.startswith("valid/"):
-                assert other[key] == pytest.approx(row[key], rel=1e-3, abs=1e-5), key
+    assert_nearly_same_losses(Run.open(tmp_path / "shared"), straight)
 
 
 # Mistakes
@@ -297,8 +284,16 @@ def test_two_processes_do_what_one_does(root, tmp_path):
             {"data__kind": "coco"},
             "COCO's folder of images must be a folder of images, but .*/train2017 is not a folder",
         ),
-        ({"train__batch_size": 13}, r"train.batch_size must be at most 12 \(the training images\), got 13"),
+        ({"train__batch_size": 13}, r"train.batch_size must be at most 12 \(the training examples\), got 13"),
         ({"data__size": [4, 4]}, r"data.size must be larger for encoder.name squeezenet1_1, got \[4, 4\]"),
+        (
+            {"attention__scorer": "dot"},
+            r"decoder.state_dim must be 512, the size of an annotation, with attention.scorer dot \(.*\), got 24",
+        ),
+        (
+            {"encoder__self_attention": 1, "encoder__heads": 3},
+            "encoder.heads must be a divisor of the size of an annotation, 512, with encoder.self_attention, got 3",
+        ),
         ({"encoder__cache": "{tmp}"}, "{tmp} holds something else than features; choose another folder for them"),
     ],
 )

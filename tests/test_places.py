@@ -178,3 +178,14 @@ def test_a_fork_gives_what_is_about_to_be_given():
         twin.normal(like)  # has no effect on the other
         assert torch.equal(noise.uniform(like), first)
         assert not torch.equal(noise.uniform(like), first)
+
+
+def test_dropout_keeps_the_mean():
+    """A part becomes zero, the rest grows, by the same numbers as `uniform`; nothing is drawn if nothing is dropped."""
+    x = draw(50, 40) + 1
+    dropped = Noise(3).drop(x, 0.25)
+    kept = Noise(3).uniform(x) >= 0.25
+    assert_close(dropped, torch.where(kept, x / 0.75, 0))
+    assert abs(float(kept.double().mean()) - 0.75) < 4 * (0.1875 / x.numel()) ** 0.5
+    noise = Noise(3)
+    assert noise.drop(x, 0.0) is x and torch.equal(noise.uniform(x), Noise(3).uniform(x))

@@ -13,9 +13,9 @@ from helpers import assert_close, draw, draw_bytes, tiny_model
 from matplotlib.figure import Figure
 from PIL import Image
 
-from glimpse.config import ConfigError
 from glimpse.data import Batch
 from glimpse.saliency import sequential_jacobian
+from glimpse.settings import ConfigError
 from glimpse.view.looks import look
 from glimpse.view.report import make_report, write_report
 from glimpse.view.tables import Table

@@ -10,11 +10,15 @@ from helpers import tiny_config
 from runs_helpers import REPOSITORY, _load_script, python
 
 from glimpse import parsing, results
-from glimpse.build import make_captioner, make_model
+from glimpse.build import make_captioner, make_model, make_translator
+from glimpse.classification import observe
 from glimpse.comparison import essence
-from glimpse.config import Config, ConfigError
+from glimpse.config import Config
+from glimpse.loading import load_runs
 from glimpse.results import Row, merge, origin, portable, read_rows, rows_of, task_of, to_csv
 from glimpse.runs import BEST, Run, RunError
+from glimpse.settings import ConfigError
+from glimpse.stopping import stop_early
 from glimpse.view.results import (
     ONE_RUN,
     Published,
@@ -24,8 +28,10 @@ from glimpse.view.results import (
     commands_table,
     estimate,
     fill,
+    lazy_table,
     main_table,
     section_table,
+    translation_table,
 )
 
 _parse = functools.cache(parsing.parse)
@@ -60,7 +66,10 @@ def make_run(folder, config, *, name="tiny", result=CLASSIFIED):
     about = {"name": name, "image_shape": [1, 60, 60], "class_names": list("0123456789"), "threads": 2}
     if config.model == "captioner":
         about["words"] = ["a", "seven"]
-        model = make_captioner(config, channels=1, vocabulary_size=6)
+        model = make_captioner(config, image_shape=(1, 60, 60), vocabulary_size=6)
+    elif config.model == "translator":
+        about |= {"source_words": ["a", "seven"], "words": ["7"]}
+        model = make_translator(config, source_size=6, vocabulary_size=5)
     else:
         model = make_model(config, image_shape=(1, 60, 60), num_classes=10)
     run = Run.create(config, name=name, about=about, folder=folder)
@@ -130,6 +139,54 @@ def test_row_of_a_classifier(tmp_path):
     )
 
 
+def test_rows_of_stopping_early(tmp_path, monkeypatch):
+    """Scored again, on fewer images here; a halting unit adds its own."""
+    monkeypatch.setattr(results, "observe", functools.partial(observe, limit=200))
+    run = make_run(tmp_path / "run", tiny_config("--network.halt=true", "--score.batch_size=100"))
+    first, *others = rows_of(run, section="lazy")
+    assert (first.metric, first.value) == ("test error %", 40.0)  # as the training left it
+    [loaded], splits = load_runs([run.folder])
+    valid, test = (observe(loaded.model, data, limit=200) for data in (splits.valid, splits.test))
+    expected = []
+    for early in stop_early(valid, test):
+        its = early.summary()
+        interval = [round(100 * end, 4) for end in its["interval"]]
+        expected.append((round(100 * its["error"], 4), *interval, round(100 * its["valid_error"], 4)))
+        expected.append((round(its["glimpses"], 4), None, None, round(its["valid_glimpses"], 4)))
+    assert [(its.value, its.low, its.high, its.valid) for its in others] == expected
+    assert [its.metric for its in others] == [
+        "test error stopping early %",
+        "mean glimpses",
+        "test error halting %",
+        "mean glimpses halting",
+    ]
+    assert {its.group for its in others} == {first.group}
+    for settings in (["--model=fc"], ["--num_glimpses=1"]):
+        alone = make_run(tmp_path / settings[0], tiny_config(*settings))
+        with pytest.raises(RunError, match="cannot stop early: it has one answer"):
+            rows_of(alone, section="lazy")
+
+
+def test_lazy_table():
+    lazy = {"section": "lazy", "low": None, "high": None}
+    rows = [
+        row(4.0, section="lazy"),
+        row(4.5, **{**lazy, "low": 4.0, "high": 5.0}, metric="test error stopping early %"),
+        row(2.25, **lazy, metric="mean glimpses"),
+        row(4.25, **{**lazy, "low": 4.0, "high": 5.0}, metric="test error halting %"),
+        row(3.0, **lazy, metric="mean glimpses halting"),
+        row(9.0),
+    ]
+    table = lazy_table(rows)
+    start = ["cluttered 60x60", "hard", "hard", "6"]
+    assert table.rows == [
+        [*start, "confidence", "4.00 (3.50-4.50) †", "4.50 (4.00-5.00) †", "2.25", "1", "10"],
+        [*start, "halting unit", "4.00 (3.50-4.50) †", "4.25 (4.00-5.00) †", "3.00", "1", "10"],
+    ]
+    assert {len(line) for line in table.rows} == {len(table.header)} and len(table.notes) == 2
+    assert lazy_table(rows[-1:]).rows == [] and lazy_table(rows[-1:]).notes == []
+
+
 def test_rows_of_a_captioner(tmp_path):
     config = parse(["--score.read=hard"], file=REPOSITORY / "configs/digit_captions_soft.yaml")
     found = rows_of(make_run(tmp_path / "run", config, result=DESCRIBED), section="captions")
@@ -141,6 +198,28 @@ def test_rows_of_a_captioner(tmp_path):
     # Wilson's interval of 20 of 100, by hand: (0.2192 -+ 0.0786) / 1.0384.
     assert [(its.low, its.high) for its in found] == [(None, None), (13.3367, 28.8829), (None, None)]
     assert {(its.task, its.name, its.read, its.glimpses) for its in found} == {("digit captions", "tiny", "hard", None)}
+
+
+TRANSLATED = {
+    "seconds": 90.0,
+    "valid": {"error": 0.5, "sentences": 10, "exact": 0.5, "BLEU": 0.75, "on_span": 0.1},
+    "test": {"sentences": 100, "exact": 0.2, "BLEU": 0.625, "on_span": 0.5, "exact_words_1-5": 1.0},
+}
+
+
+@pytest.mark.parametrize(("name", "read"), [("dates_hard", "hard"), ("dates_none", "one annotation")])
+def test_rows_of_a_translator(name, read, tmp_path):
+    config = parse(file=REPOSITORY / f"configs/{name}.yaml")
+    found = rows_of(make_run(tmp_path / "run", config, name=name, result=TRANSLATED), section="translation")
+    assert [(its.metric, its.value, its.valid) for its in found] == [
+        ("exact %", 20.0, 50.0),
+        ("BLEU", 62.5, 75.0),
+        ("attention on the words meant %", 50.0, 10.0),
+        ("exact_words_1-5", 100.0, None),
+    ]
+    assert [(its.low, its.high) for its in found[:2]] == [(13.3367, 28.8829), (None, None)]
+    assert {(its.task, its.name, its.read, its.glimpses) for its in found} == {("dates", name, read, None)}
+    assert {its.command for its in found} == {f"python train.py configs/{name}.yaml --seed 0"}
 
 
 def test_a_whole_image_has_no_glimpses(tmp_path):
@@ -386,6 +465,19 @@ def test_captions_table():
         ["digits", "hard", "hard", "80.00 (75.00-85.00) †", "60.00", "1", "10"],
         ["photographs", "hard", "hard", "-", "20.00", "1", "10"],
     ]
+
+
+def test_translation_table():
+    plain = {"section": "translation", "low": None, "high": None, "glimpses": None, "task": "dates"}
+    rows = [
+        row(80.0, **plain, metric="exact %"),
+        row(60.0, **plain, metric="BLEU"),
+        row(50.0, **plain, metric="exact_words_1-5"),
+        row(40.0, **{**plain, "section": "captions"}, metric="BLEU-4"),
+    ]
+    table = translation_table(rows)
+    assert table.header == ["task", "model", "read", "exact %", "BLEU", "runs", "minutes"]
+    assert table.rows == [["dates", "hard", "hard", "80.00", "60.00", "1", "10"]]
 
 
 def test_commands_table():

@@ -15,7 +15,7 @@ from runs_helpers import REPOSITORY, make_engine, new_engine, resumed, tiny_conf
 from safetensors.torch import save_file
 
 from glimpse import load, runs
-from glimpse.build import load_runs
+from glimpse.loading import load_runs
 from glimpse.parsing import parse
 from glimpse.runs import BEST, FORMAT, LAST, Run, RunError, names_of, write_atomically
 

@@ -12,19 +12,21 @@ from runs_helpers import REPOSITORY, _load_script, python, train_main
 
 import glimpse
 from glimpse import shipped
-from glimpse.build import LoadedCaptioner, build_task, check_given_once, load, load_captioner, load_runs, make_model
+from glimpse.build import build_data, build_task, make_model
 from glimpse.captioning import describe, score_captions
 from glimpse.classification import score
 from glimpse.config import to_yaml
+from glimpse.loading import check_given_once, load, load_captioner, load_runs
 from glimpse.runs import BEST, Run, RunError, names_of
 from glimpse.shipped import shipped_models
+from glimpse.translation import pairs_of, score_translations
 
 ship = _load_script("results/ship")
 evaluate = _load_script("evaluate").main
 
 
 def classifiers():
-    return [name for name in shipped_models() if Run.open(name).config.model != "captioner"]
+    return [name for name in shipped_models() if Run.open(name).config.model not in ("captioner", "translator")]
 
 
 def result_of(name):
@@ -52,7 +54,7 @@ def test_shipped_model_is_whole(name):
     for file in ("config.yaml", "meta.json"):
         assert not {"/tmp", "/home", "/root", "/work"} & {text[:5] for text in _words(folder / file)}
     model = load(name)
-    assert not (model.model if isinstance(model, LoadedCaptioner) else model).training
+    assert not getattr(model, "model", model).training  # a captioner or translator comes with its words
 
 
 def _words(file):
@@ -60,8 +62,8 @@ def _words(file):
 
 
 @pytest.mark.parametrize("name", shipped_models())
-def test_part_of_the_test_images(name):
-    """On few images, a score is near that on all: within four standard errors."""
+def test_part_of_the_test_set(name):
+    """On few images or sentences, a score is near that on all: within four standard errors."""
     images = 300
     if (run := Run.open(name)).config.model == "captioner":
         loaded = load_captioner(name)
@@ -77,6 +79,9 @@ def test_part_of_the_test_images(name):
             limit=images,
         )
         found, expected = score_captions(described)["true_and_complete"], result_of(name)["true_and_complete"]
+    elif run.config.model == "translator":
+        pairs = pairs_of(build_data(run.config.data).test, images)
+        found, expected = score_translations(load(name).translate_pairs(pairs))["exact"], result_of(name)["exact"]
     else:
         found, expected = look_at(name, images)["error"][-1], result_of(name)["error"][-1]
     assert abs(found - expected) < 4 * (max(expected * (1 - expected), 0.01) / images) ** 0.5
@@ -200,6 +205,10 @@ def test_weights_to_begin_with(models):
     task = build_task(tiny_config(*settings), ALONE)
     expected = load("tiny-hard")
     assert torch.equal(task.model.classify.weight, expected.classify.weight)
+    halting = build_task(tiny_config(*settings, "--network.halt=true"), ALONE).model  # a unit for a model without one
+    assert torch.equal(halting.classify.weight, expected.classify.weight) and halting.halt is not None
+    with pytest.raises(RunError, match=r"another architecture: it lacks recall\..*classify.weight is \(10, 10\)"):
+        build_task(tiny_config(*settings, "--network.readout=attend"), ALONE)
 
 
 # results/ship.py

@@ -6,8 +6,8 @@ import pytest
 from runs_helpers import tiny_config
 
 from glimpse import sweep
-from glimpse.config import ConfigError
 from glimpse.runs import Run
+from glimpse.settings import ConfigError
 from glimpse.sweep import Job, duration, expected, find, train_missing
 
 FAST = {"train.epochs": 2, "train.limit": 128, "score.limit": 50}

@@ -10,8 +10,8 @@ from torch import nn
 
 from glimpse import losses, variance
 from glimpse.classifier import RecurrentAttention, Rollout
-from glimpse.config import ConfigError
 from glimpse.places import Categorical
+from glimpse.settings import ConfigError
 from glimpse.variance import Estimates, Estimator, Variances, disagreement, jackknife_interval, measure, total_variance
 from glimpse.view.variance_plot import draw_variance, variance_table
 
@@ -222,6 +222,7 @@ def test_greedy_begins_where_the_sampled_rollout_did():
         ("--attention.learn_std=true",),
         (*GRID, "--attention.scorer=scaled_dot"),  # whose values reach later choices through the core
         (*GRID, "--attention.scorer=scaled_dot", "--loss.reward_reaches_core=false"),
+        (*GRID, "--attention.window=1"),
     ],
 )
 def test_an_estimate_is_the_gradient_of_the_reinforce_loss(options):
@@ -304,6 +305,12 @@ def test_a_model_without_a_learned_baseline_goes_without():
 def test_a_model_that_chooses_nothing_is_refused(options, message):
     with pytest.raises(ConfigError, match=message):
         measure(tiny_model(*options), two_images(), loss_of())
+
+
+def test_an_attention_without_parameters_is_refused():
+    model = tiny_model(*GRID, "--network.state_dim=12", "--attention.scorer=dot")
+    with pytest.raises(ConfigError, match="is that of the attention's parameters, got a scorer, dot, of none"):
+        measure(model, two_images(), loss_of())
 
 
 @pytest.mark.parametrize(

@@ -8,39 +8,22 @@ from typing import Any
 
 import torch
 
-from glimpse.build import (
-    LoadedCaptioner,
-    build_data,
-    check_given_once,
-    check_same_images,
-    keep_features,
-    load_captioner,
-)
+from glimpse.build import build_data, keep_features
 from glimpse.caption_metrics import missing_metrics
 from glimpse.captioning import describe, score_captions
-from glimpse.commands.files import FIGURES, check_out, save_figure
-from glimpse.config import ConfigError
+from glimpse.commands.files import FIGURES, PAGES, VIDEOS, check_out, save_figure
+from glimpse.commands.kinds import few, kind_of_runs
 from glimpse.data.photos import load_photo
+from glimpse.loading import LoadedCaptioner, check_same_images, load_captioner
 from glimpse.processes import Processes, processes
 from glimpse.runs import Run, RunError, names_of
+from glimpse.settings import ConfigError
 from glimpse.view.caption_animation import save_caption_animation
 from glimpse.view.caption_report import make_caption_report
 from glimpse.view.caption_sheet import draw_captions
 from glimpse.view.report import write_report
 from glimpse.view.tables import caption_table
 from glimpse.view.told import Told, tell
-
-VIDEOS, PAGES = (".gif", ".mp4"), (".html", ".htm")
-MOST_RUNS = 4  # that pictures show side by side
-
-
-def are_captioners(folders: Sequence[str | Path]) -> bool:
-    """Whether runs write captions; they must all, or none of them."""
-    writes = [Run.open(folder).config.model == "captioner" for folder in folders]
-    if any(writes) and not all(writes):
-        one, other = folders[writes.index(True)], folders[writes.index(False)]
-        raise RunError(f"{one} writes captions and {other} does not: they cannot be shown or compared together")
-    return any(writes)
 
 
 def score_captioner(folder: str, options: Namespace, here: Processes) -> dict[str, Any]:
@@ -65,11 +48,11 @@ def score_captioner(folder: str, options: Namespace, here: Processes) -> dict[st
 
 def caption(options: Namespace) -> None:
     """Describe image files of the user's, and draw where the captioners looked if that is asked for."""
-    folders = _few([options.run, *options.beside])
+    folders = few([options.run, *options.beside])
     if options.out is not None:
         check_out(options.out, (*FIGURES, *VIDEOS, *PAGES))
     with processes(options.device, options.threads) as here:
-        if not are_captioners(folders):
+        if kind_of_runs(folders) != "captioner":
             model = Run.open(options.run).config.model
             raise RunError(f"{options.run} does not write captions: it is a run of model {model}")
         runs = [load_captioner(folder) for folder in folders]
@@ -165,17 +148,9 @@ def _scored(loaded: LoadedCaptioner, options: Namespace, here: Processes) -> tup
     return how, score_captions(descriptions, meteor=True)
 
 
-def _few(folders: Sequence[str | Path]) -> Sequence[str | Path]:
-    """Refuse more runs than pictures have room for, and one that is given twice."""
-    if len(folders) > MOST_RUNS:
-        raise ConfigError(f"at most {MOST_RUNS} runs can be shown side by side, got {len(folders)}")
-    check_given_once([Run.open(folder) for folder in folders])
-    return folders
-
-
 def _load(folders: Sequence[str | Path]) -> list[LoadedCaptioner]:
     """Open runs of captioners that are to describe the very same images."""
-    runs = [load_captioner(folder) for folder in _few(folders)]
+    runs = [load_captioner(folder) for folder in few(folders)]
     check_same_images({str(loaded.run): loaded.run.config for loaded in runs})
     return runs
 

@@ -2,14 +2,16 @@
 
 import io
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from glimpse.config import ConfigError
 from glimpse.runs import write_atomically
+from glimpse.settings import ConfigError
+from glimpse.view.tables import Table
 
-FIGURES = (".png", ".pdf", ".svg")
+FIGURES, VIDEOS, PAGES = (".png", ".pdf", ".svg"), (".gif", ".mp4"), (".html", ".htm")
 
 
 def check_folder(folder: Path) -> None:
@@ -45,3 +47,24 @@ def save_figure(figure: Figure, path: Path) -> None:
     content = io.BytesIO()
     figure.savefig(content, dpi=150, format=path.suffix[1:].lower())
     save(content.getvalue(), path)
+
+
+def publish(folder: Path, *, tables: Sequence[Table], rows: dict[str, str], figure: Figure) -> None:
+    """Print the tables of a comparison and their notes, and write all of it into a folder.
+
+    Args:
+        folder: Made if need be.
+        tables: For comparison.md.
+        rows: The contents of CSV files, by their names.
+        figure: For comparison.png.
+    """
+    for table in tables:
+        print(f"\n{table.title}\n\n{table.text()}")
+    for note in [note for table in tables for note in table.notes]:
+        print(f"\n{note}")
+    print()
+    folder.mkdir(parents=True, exist_ok=True)
+    save("\n".join(table.markdown() for table in tables).encode(), folder / "comparison.md")
+    for name, content in rows.items():
+        save(content.encode(), folder / name)
+    save_figure(figure, folder / "comparison.png")

@@ -6,24 +6,19 @@ from argparse import Namespace
 import torch
 
 from glimpse.attention import Read
-from glimpse.build import Loaded, load_runs
 from glimpse.classification import Outcome, observe
-from glimpse.commands.captions import (
-    PAGES,
-    VIDEOS,
-    animate_captions,
-    are_captioners,
-    draw_caption_sheet,
-    report_captions,
-)
-from glimpse.commands.files import FIGURES, check_out, save_figure
+from glimpse.commands.alignments import draw_alignment_sheet, report_translations
+from glimpse.commands.captions import animate_captions, draw_caption_sheet, report_captions
+from glimpse.commands.files import FIGURES, PAGES, VIDEOS, check_out, save_figure
+from glimpse.commands.kinds import kind_of_runs
 from glimpse.commands.scores import compare_folders
 from glimpse.comparison import Group, by_chance
-from glimpse.config import ConfigError
 from glimpse.data import Batch, DataSet, Splits
+from glimpse.loading import Loaded, load_runs
 from glimpse.processes import processes
 from glimpse.runs import RunError
 from glimpse.saliency import pixel_jacobian, saliency, sequential_jacobian
+from glimpse.settings import ConfigError
 from glimpse.view.animation import save_animation
 from glimpse.view.choose import choose
 from glimpse.view.comparison import comparison_tables, draw_comparison
@@ -38,19 +33,26 @@ def animate(options: Namespace) -> None:
     if len(options.runs) > 2:
         raise ConfigError(f"one or two runs can be animated side by side, got {len(options.runs)}")
     check_out(options.out, VIDEOS)
-    if are_captioners(options.runs):
+    if kind_of_runs(options.runs) == "captioner":
         return animate_captions(options)
     save_animation(options.out, _look(options), seconds=options.seconds, hold=2 * options.seconds)
     print(f"Wrote {options.out}")
 
 
 def glimpses(options: Namespace) -> None:
-    """Draw a sheet of glimpses."""
+    """Draw a sheet of glimpses; of captioners and translators, of the places and words attended to."""
     check_out(options.out, FIGURES)
-    if are_captioners(options.runs):
+    kind = kind_of_runs(options.runs)
+    if kind == "translator":
+        return draw_alignment_sheet(options)
+    if options.self_attention:
+        raise ConfigError(f"--self is for translators, but {options.runs[0]} is a {kind}")
+    if kind == "captioner":
         return draw_caption_sheet(options)
     if len(options.runs) > 1:
-        raise ConfigError(f"one classifier is drawn at a time, got {len(options.runs)} runs; several captioners may be")
+        raise ConfigError(
+            f"one classifier is drawn at a time, got {len(options.runs)} runs; several captioners or translators may be"
+        )
     [looks] = _look(options)
     save_figure(draw_sheet(looks), options.out)
 
@@ -73,8 +75,11 @@ def coverage(options: Namespace) -> None:
 def report(options: Namespace) -> None:
     """Write the report: the comparison, and an explorer of images and glimpses."""
     check_out(options.out, PAGES)
-    if are_captioners(options.runs):
+    kind = kind_of_runs(options.runs)
+    if kind == "captioner":
         return report_captions(options)
+    if kind == "translator":
+        return report_translations(options)
     with processes(options.device, options.threads) as here:
         _, splits = _load_attending(options.runs)
         data = getattr(splits, options.split)
@@ -117,7 +122,7 @@ def report(options: Namespace) -> None:
         salient=salient,
         tables=comparison_tables(comparison),
         figures=[
-            ("Error after each glimpse, and against cost.", draw_comparison(comparison)),
+            ("Error after each glimpse, when stopping early, and against cost.", draw_comparison(comparison)),
             (
                 f"Where the glimpses of the first run of each model fall, over {images}.",
                 draw_coverage(by_name, data.image_shape),

@@ -3,26 +3,41 @@
 import json
 import sys
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from glimpse.build import Loaded, check_same_images, load_runs
-from glimpse.classification import score
+from glimpse.classification import observe, summarise
 from glimpse.commands.captions import score_captioner
-from glimpse.commands.files import FIGURES, check_folder, check_out, save, save_figure
+from glimpse.commands.files import FIGURES, check_folder, check_out, publish, save_figure
+from glimpse.commands.kinds import kind_of
+from glimpse.commands.lengths import compare_translators
+from glimpse.commands.translations import score_translator
 from glimpse.comparison import Comparison, modes_of
 from glimpse.comparison import compare as compare_runs
-from glimpse.config import ConfigError
 from glimpse.data import DataSet
+from glimpse.loading import Loaded, check_comparable, check_same_images, load_runs
 from glimpse.parsing import parse, split
 from glimpse.processes import processes
 from glimpse.runs import Run
+from glimpse.settings import ConfigError
+from glimpse.stopping import stop_early
 from glimpse.sweep import Job, train_missing
 from glimpse.variance import measure
-from glimpse.view.comparison import comparison_tables, draw_comparison, group_rows, paired_rows, run_rows, to_csv
+from glimpse.view.comparison import (
+    comparison_tables,
+    draw_comparison,
+    group_rows,
+    paired_rows,
+    run_rows,
+    to_csv,
+)
+from glimpse.view.stopping import stopping_lines, stopping_rows
 from glimpse.view.tables import score_table
 from glimpse.view.variance_plot import draw_variance, variance_table
+
+SCORED = {"captioner": score_captioner, "translator": score_translator}  # by what is theirs alone
 
 
 def score_runs(options: Namespace) -> None:
@@ -30,26 +45,29 @@ def score_runs(options: Namespace) -> None:
     results = []
     with processes(options.device, options.threads) as here:
         for folder in options.runs:
-            if Run.open(folder).config.model == "captioner":
-                results.append(score_captioner(folder, options, here))
+            model = Run.open(folder).config.model
+            if model in SCORED:
+                results.append(SCORED[model](folder, options, here))
                 continue
             [loaded], splits = load_runs([folder])
             how = loaded.how and (options.read or loaded.how)
             modes = modes_of(loaded.model, how)
-            scores = {
-                mode: score(
-                    loaded.model.to(here.device),
-                    getattr(splits, options.split),
-                    how=how,
-                    mode=mode,
-                    rollouts=options.rollouts,
-                    batch_size=options.batch_size or loaded.run.config.score.batch_size,
-                    limit=options.limit,
-                    device=here.device,
-                    seed=options.seed,
-                )
-                for mode in modes
-            }
+            look = partial(
+                observe,
+                loaded.model.to(here.device),
+                how=how,
+                rollouts=options.rollouts,
+                batch_size=options.batch_size or loaded.run.config.score.batch_size,
+                limit=options.limit,
+                device=here.device,
+                seed=options.seed,
+            )
+            outcomes = {mode: look(getattr(splits, options.split), mode=mode) for mode in modes}
+            scores = {mode: summarise(outcome) for mode, outcome in outcomes.items()}
+            early = []
+            if how is not None:
+                valid = outcomes["greedy"] if options.split == "valid" else look(splits.valid, mode="greedy")
+                early = [its.summary() for its in stop_early(valid, outcomes["greedy"])]
             results.append(
                 {
                     "run": str(folder),
@@ -58,6 +76,7 @@ def score_runs(options: Namespace) -> None:
                     "rollouts": options.rollouts if "averaged" in modes else None,
                     "seed": options.seed,
                     "scores": scores,
+                    "stopping": early,
                 }
             )
             if not options.json:
@@ -67,6 +86,8 @@ def score_runs(options: Namespace) -> None:
                 what = f"{how} read" if how else "sees the whole image"
                 print(f"{folder}: {what}, {scores['greedy']['images']:,} {options.split} images\n")
                 print(score_table({names.get(mode, mode): values for mode, values in scores.items()}), end="\n\n")
+                if early:
+                    print(stopping_lines(early), end="\n\n")
     if options.json:
         print(json.dumps(results, indent=2))
 
@@ -86,25 +107,25 @@ def compare(options: Namespace) -> None:
         raise ConfigError("there is nothing to compare: give run folders, or --configs with config files")
     # All that can be known to be wrong is looked at before hours of training, not after.
     given = [Run.open(folder) for folder in options.runs]
-    check_same_images({**{str(run): run.config for run in given}, **{job.name: job.config for job in jobs}})
+    configs = {**{str(run): run.config for run in given}, **{job.name: job.config for job in jobs}}
+    kind = kind_of(configs)
+    if kind != "translator":
+        for name, config in configs.items():
+            check_comparable(name, config)
+    check_same_images(configs)
     check_folder(options.out)
     trained = train_missing(jobs, given=given)
     folders = [*options.runs, *(folder for folder in trained if folder not in [run.folder for run in given])]
+    if kind == "translator":
+        return compare_translators(folders, options)
     with processes(options.device, options.threads) as here:
         comparison, _, _ = compare_folders(folders, options, here.device)
-    options.out.mkdir(parents=True, exist_ok=True)
-    tables = comparison_tables(comparison)
-    for table in tables:
-        print(f"\n{table.title}\n\n{table.text()}")
-    for note in [note for table in tables for note in table.notes]:
-        print(f"\n{note}")
-    print()
-    save("\n".join(table.markdown() for table in tables).encode(), options.out / "comparison.md")
-    save(to_csv(group_rows(comparison)).encode(), options.out / "comparison.csv")
-    save(to_csv(run_rows(comparison)).encode(), options.out / "runs.csv")
+    rows = {"comparison.csv": to_csv(group_rows(comparison)), "runs.csv": to_csv(run_rows(comparison))}
+    if any(group.early() for group in comparison.groups):
+        rows["stopping.csv"] = to_csv(stopping_rows(comparison))
     if len(comparison.groups) > 1:
-        save(to_csv(paired_rows(comparison)).encode(), options.out / "paired.csv")
-    save_figure(draw_comparison(comparison), options.out / "comparison.png")
+        rows["paired.csv"] = to_csv(paired_rows(comparison))
+    publish(options.out, tables=comparison_tables(comparison), rows=rows, figure=draw_comparison(comparison))
 
 
 def compare_folders(
@@ -116,6 +137,7 @@ def compare_folders(
     comparison = compare_runs(
         runs,
         data,
+        valid=splits.valid,
         split=options.split,
         rollouts=options.rollouts,
         limit=options.limit,

@@ -11,8 +11,9 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from glimpse.classifier import PlaneGlimpses, RecurrentAttention
+from glimpse.classifier import RecurrentAttention
 from glimpse.envs.game import LOGITS_PER_SCORE, Game
+from glimpse.glimpses import PlaneGlimpses
 from glimpse.places import Noise
 
 
@@ -75,7 +76,7 @@ def play(
     many = isinstance(env, VectorEnv)
     observation, info = env.reset(seed=seed, options=options)
     index, targets = (torch.as_tensor(info[name]).view(game.size, *tail) for name, tail in _shapes(game))
-    state = model.core.initial(game.size)
+    thought = model.begin(game.size)
     logits, locations, rewards = [], [], []
     place: Tensor | None = None
     for step in range(game.num_glimpses):
@@ -85,11 +86,11 @@ def play(
         )
         if place is not None and not torch.equal(location, place):
             raise ValueError("the environment clipped a location: make it with a larger margin")
-        state = model.core(model.glimpses.network(patches, location), state)
-        answer = model.classify(state[0])
+        thought = model.think(model.glimpses.network(patches, location), thought)
+        answer = thought.logits
         place = location
         if step + 1 < game.num_glimpses:
-            attention = model.glimpses.attention.where(state[0])
+            attention = model.glimpses.attention.where(thought.state[0])
             place = attention.sample(noise) if sample else attention.mode()
         action = {"location": place.cpu().numpy(), **_answer(game, answer)}
         observation, reward, *_ = env.step(action if many else {name: value[0] for name, value in action.items()})

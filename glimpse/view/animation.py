@@ -23,7 +23,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from glimpse.config import ConfigError
+from glimpse.settings import ConfigError
 from glimpse.view.drawing import (
     DPI,
     RIGHT,

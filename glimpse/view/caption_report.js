@@ -1,5 +1,6 @@
-// Each card shows an image, once for each model, with the words of its caption beneath. A word that is pointed at, or has
-// the focus, lays its map over that model's image: a canvas that is there as long as the word is shown.
+
+// Each card shows an image, once for each model, with the words of its caption beneath. A word lays its map over that model's
+// image: a canvas that is there as long as the word is shown.
 
 function showWord(picture, model, image, word) {
   hideWord(picture);
@@ -39,49 +40,20 @@ function boxOf({ grid: [, columns], cell: [height, width] }, place) {
 
 // The page, made once
 
-function makeTeller(model, image) {
-  const teller = clone("teller");
-  const find = (selector) => teller.querySelector(selector);
-  const picture = find(".picture");
+function tellerOf(model, image) {
   const { index, source } = data.images[image];
-  Object.assign(find("img"), { src: source, alt: `Image ${index}` });
-  find(".name").textContent = model.name;
-  find(".how").textContent = model.how;
-  const state = { pointed: null, focused: null }; // the words that are, if any; the first goes before the other
-  const change = (what) => {
-    const word = Object.assign(state, what).pointed ?? state.focused;
-    if (word === null) hideWord(picture);
-    else showWord(picture, model, image, word);
-  };
-  const words = model.captions[image].map((text, word) => makeWord(model, text, model.places[image][word], word, change));
-  find(".caption").append(...(words.length ? words : ["(no words)"]));
-  return teller;
+  const picture = element("div", { className: "picture" }, element("img", { src: source, alt: `Image ${index}` }));
+  const words = model.captions[image].map((text, word) => ({ text, label: labelOf(model, text, model.places[image][word]) }));
+  const show = (word) => (word === null ? hideWord(picture) : showWord(picture, model, image, word));
+  return makeTeller(model, picture, words, show).teller;
 }
 
-function makeWord(model, text, place, word, change) {
-  const [rows, columns] = model.grid;
+function labelOf({ grid: [rows, columns], how }, text, place) {
   const where = `row ${Math.floor(place / columns) + 1} of ${rows}, column ${(place % columns) + 1} of ${columns}`;
-  const ariaLabel = `${text}: ${model.how === "hard" ? "read" : "looked most"} at ${where}`;
-  const button = element("button", { type: "button", className: "word", textContent: text, ariaLabel });
-  button.onpointerenter = () => change({ pointed: word });
-  button.onpointerleave = () => change({ pointed: null });
-  button.onfocus = () => change({ focused: word });
-  button.onblur = () => change({ focused: null });
-  button.onclick = () => button.focus(); // not every browser does that by itself
-  return button;
-}
-
-function makeCard({ index, references }, image) {
-  const card = clone("card");
-  const find = (selector) => card.querySelector(selector);
-  card.dataset.index = index;
-  find("h3").textContent = `Image ${index}`;
-  find(".tellers").append(...data.models.map((model) => makeTeller(model, image)));
-  find("details").hidden = references.length === 0;
-  find("summary").textContent = references.length === 1 ? "1 reference" : `${references.length} references`;
-  find("ul").append(...references.map((textContent) => element("li", { textContent })));
-  return card;
+  return `${text}: ${how === "hard" ? "read" : "looked most"} at ${where}`;
 }
 
 document.body.classList.toggle("pixelated", Math.max(...data.size) < 128); // few pixels are shown as such
-byId("cards").append(...data.images.map(makeCard));
+byId("cards").append(
+  ...data.images.map((image, row) => makeCard(`Image ${image.index}`, image, data.models.map((model) => tellerOf(model, row)))),
+);

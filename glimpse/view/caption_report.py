@@ -1,7 +1,7 @@
 """A report of captions in one HTML file: tables, then what several models said of images, with the looks of each word.
 
-What the page shows is drawn in the browser (caption_report.html, caption_report.js) from the numbers of `Told`, written
-into it here.
+What the page shows is drawn in the browser (cards.html, cards.js, caption_report.js) from the numbers of `Told`,
+written into it here.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,13 @@ from glimpse.view.drawing import ATTENTION, OPACITY, READ
 from glimpse.view.page import data_uri, in_bytes, make_page
 from glimpse.view.tables import Table
 from glimpse.view.told import Told, check_same_images
+
+HELP = """
+Point at a word, or reach it with <kbd>Tab</kbd>, to see where the model looked for it; a click or a tap keeps it in
+view. The more colour a place has, the more it weighs for the word, relative to the place that weighs most. Soft
+attention reads all places by their weight; hard attention reads one, the square, and the colour, which is fainter, is
+how likely each was.
+"""
 
 
 def make_caption_report(
@@ -44,7 +51,16 @@ def make_caption_report(
         "models": list(map(_model, told)),
         "colours": {"attention": ATTENTION, "read": READ},
     }
-    return make_page("caption_report", title=title, intro=intro, tables=tables, data=data)
+    return make_page(
+        "cards",
+        ["cards", "caption_report"],
+        title=title,
+        intro=intro,
+        tables=tables,
+        data=data,
+        help=HELP.strip(),
+        filters="",
+    )
 
 
 def _model(told: Told) -> dict[str, Any]:

@@ -6,37 +6,23 @@ caption goes on beneath, from the column of its first word on.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from glimpse.view.drawing import draw_word, fit, show_image, wrap
+from glimpse.view.drawing import draw_word, fit, show_image
+from glimpse.view.lines import POINTS, QUIET, Line, height_of, wrapped, write_lines
 from glimpse.view.told import Told, check_same_images
 
 # In inches; the last two are between the models, and between the images.
 PANEL, GAP, TITLE, MARGIN, NEAR, FAR = 1.3, 0.1, 0.25, 0.15, 0.15, 0.4
 LEAST, MOST = 4, 8  # words side by side
-POINTS = 0.95 * 72  # to an inch, with some room: how wide a letter is depends on the dots per inch
 REFERENCES = 2  # the most that are shown
-QUIET = "#666666"
 NOTE = (
     "The more colour a place has, the more it weighs for the word, relative to the place that weighs most. "
     "Hard attention reads one place: the square."
 )
-
-
-class Line(NamedTuple):
-    """A line of text."""
-
-    text: str
-    size: float  # in points
-    style: dict[str, Any]
-
-    @property
-    def height(self) -> float:
-        """The room it takes, in inches."""
-        return 1.4 * self.size / 72
 
 
 class Block(NamedTuple):
@@ -51,7 +37,7 @@ class Block(NamedTuple):
     def height(self) -> float:
         """The room it takes, in inches."""
         rows = max(-(-len(self.told.captions[self.row]) // MOST), 1)
-        return sum(line.height for line in self.lines) + rows * (TITLE + _panel_height(self.told)) + self.gap
+        return height_of(self.lines) + rows * (TITLE + _panel_height(self.told)) + self.gap
 
 
 def draw_captions(told: Sequence[Told]) -> Figure:
@@ -69,14 +55,14 @@ def draw_captions(told: Sequence[Told]) -> Figure:
         for row in range(len(told[0].images))
         for place, its in enumerate(told)
     ]
-    note = _wrapped(NOTE.split(), width, 8, color=QUIET)
-    height = sum(block.height for block in blocks) + sum(line.height for line in note)
+    note = wrapped(NOTE.split(), width, 8, color=QUIET)
+    height = sum(block.height for block in blocks) + height_of(note)
     figure = Figure(figsize=(width + 2 * MARGIN, height + 2 * MARGIN))
     top = MARGIN
     for block in blocks:
         _draw_block(figure, top, block)
         top += block.height
-    _write(figure, top, note)
+    write_lines(figure, MARGIN, top, note)
     return figure
 
 
@@ -88,21 +74,17 @@ def _panel_height(told: Told) -> float:
 def _lines(told: Told, row: int, width: float, with_references: bool) -> list[Line]:
     """What is written above the panels of a caption."""
     lines = [Line(fit(f"{told.name}, {told.how} attention", POINTS * width, 9, "bold"), 9, {"weight": "bold"})]
-    lines += _wrapped(told.captions[row] or ["(no words)"], width, 11)
+    lines += wrapped(told.captions[row] or ["(no words)"], width, 11)
     for reference in told.references[row][:REFERENCES] if with_references else []:
-        lines += _wrapped(["reference:", *reference], width, 8, color=QUIET)
+        lines += wrapped(["reference:", *reference], width, 8, color=QUIET)
     return lines
-
-
-def _wrapped(words: Sequence[str], width: float, size: float, **style: Any) -> list[Line]:
-    return [Line(" ".join(line), size, style) for line in wrap(words, POINTS * width, size)]
 
 
 def _draw_block(figure: Figure, top: float, block: Block) -> None:
     """Draw a caption and its panels, from `top` inches below the top of the figure on."""
     told, row, lines, _ = block
     width, height = figure.get_size_inches()
-    top = _write(figure, top, lines)
+    top = write_lines(figure, MARGIN, top, lines)
 
     def axes_at(line: int, column: int) -> Axes:
         left, bottom = MARGIN + column * (PANEL + GAP), height - top - (line + 1) * (TITLE + _panel_height(told))
@@ -114,12 +96,3 @@ def _draw_block(figure: Figure, top: float, block: Block) -> None:
         axes = axes_at(line, column + 1)
         draw_word(axes, told, row, index)
         axes.set_title(fit(word, POINTS * PANEL, 10), fontsize=10, pad=4.5, parse_math=False)
-
-
-def _write(figure: Figure, top: float, lines: Sequence[Line]) -> float:
-    """Write lines one below the other, and say where they end."""
-    width, height = figure.get_size_inches()
-    for text, size, style in lines:
-        figure.text(MARGIN / width, 1 - top / height, text, fontsize=size, va="top", parse_math=False, **style)
-        top += Line(text, size, style).height
-    return top

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
 from matplotlib.axes import Axes
@@ -14,10 +14,10 @@ from glimpse.comparison import Comparison, Group
 from glimpse.metrics import wilson_interval
 from glimpse.stats import Estimate
 from glimpse.sweep import duration
-from glimpse.view.drawing import LINE_COLOURS, MARKERS
+from glimpse.view.drawing import LEAST, LINE_COLOURS, MARKERS, percents
+from glimpse.view.stopping import draw_stopping, stopping_table
 from glimpse.view.tables import Table
 
-LEAST = 0.01  # percent: what no error is too, on a logarithmic axis
 LEGEND_LETTERS = 110  # that fit into a line
 
 
@@ -26,6 +26,8 @@ def comparison_tables(comparison: Comparison) -> list[Table]:
     tables = [_error_table(comparison)]
     if any(group.how for group in comparison.groups):
         tables.append(_glimpse_table(comparison))
+    if any(group.early() for group in comparison.groups):
+        tables.append(stopping_table(comparison))
     tables.append(_cost_table(comparison))
     if len(comparison.groups) > 1:
         tables.append(_paired_table(comparison))
@@ -36,7 +38,7 @@ def _error_table(comparison: Comparison) -> Table:
     header = ["", "read", "runs", "greedy %", "sampled %", f"mean of {comparison.rollouts} %", "on the digit %"]
     rows = []
     for group in comparison.groups:
-        cells = [_estimate(group.errors(mode)[-1]) if mode in group.modes else "-" for mode in get_args(Mode)]
+        cells = [in_percent(group.errors(mode)[-1]) if mode in group.modes else "-" for mode in get_args(Mode)]
         hits = group.hits()
         chosen = hits and (hits[len(hits) - group.num_choices :] if group.num_choices else hits)
         on_digit = f"{100 * sum(chosen) / len(chosen):.1f}" if chosen else "-"
@@ -122,7 +124,8 @@ def _interval_note(comparison: Comparison) -> str:
     )
 
 
-def _estimate(estimate: Estimate) -> str:
+def in_percent(estimate: Estimate) -> str:
+    """A share with its interval, as tables show it."""
     return f"{100 * estimate.mean:.2f} ({100 * estimate.low:.2f}-{100 * estimate.high:.2f})"
 
 
@@ -201,17 +204,25 @@ def to_csv(rows: Iterator[dict[str, Any]]) -> str:
 
 
 def draw_comparison(comparison: Comparison) -> Figure:
-    """Draw error against glimpses, with bands, and error against cost."""
-    figure = Figure(figsize=(10, 5.2), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1.25, 1])
+    """Draw error against glimpses, with bands; if anyone stops early, against their mean number; and against cost."""
+    early = any(group.early() for group in comparison.groups)
+    figure = Figure(figsize=(14 if early else 10, 5.2), layout="constrained")
+    left, *middle, right = figure.subplots(1, 2 + early, sharey=True, width_ratios=[1.25, *[1.25] * early, 1])
     for index, group in enumerate(comparison.groups):
         style = {"color": LINE_COLOURS[index % len(LINE_COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
         _draw_by_glimpse(left, group, style)
         _draw_by_cost(right, group, style)
+        for axes in middle:
+            draw_stopping(axes, group, style)
     steps = max(len(group.errors()) for group in comparison.groups)
-    left.set(xlabel="glimpses", ylabel=f"{comparison.split} error %", xlim=(0.8, max(steps, 2) + 0.2))
-    left.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axes in (left, *middle):
+        axes.set(xlim=(0.8, max(steps, 2) + 0.2))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    left.set(xlabel="glimpses", ylabel=f"{comparison.split} error %")
     left.set_title("error after each glimpse", fontsize=11)
+    for axes in middle:
+        axes.set(xlabel="mean glimpses")
+        axes.set_title("error when stopping early (dotted: as many for all)", fontsize=11)
     costs = [group.cost.multiply_adds / 1e6 for group in comparison.groups]
     right.set(xlabel="multiply-adds of an image, in millions", xscale="log", xlim=(min(costs) / 2, max(costs) * 2))
     right.set_title("error against cost", fontsize=11)
@@ -222,19 +233,23 @@ def draw_comparison(comparison: Comparison) -> Figure:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
-    for axes in (left, right):
+    for axes in figure.axes:
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    longest = max(len(group.name) for group in comparison.groups)
-    columns = max(1, min(4, len(comparison.groups), LEGEND_LETTERS // (longest + 6)))
+    draw_legend(figure, [group.name for group in comparison.groups])
+    return figure
+
+
+def draw_legend(figure: Figure, names: Sequence[str], letters: int = LEGEND_LETTERS) -> None:
+    """Draw the legend of a figure below it, in as many columns as fit, given how many letters do."""
+    columns = max(1, min(4, len(names), letters // (max(map(len, names)) + 6)))
     for text in figure.legend(loc="outside lower center", ncols=columns, frameon=False).get_texts():
         text.set_parse_math(False)
-    return figure
 
 
 def _draw_by_glimpse(axes: Axes, group: Group, style: dict[str, str]) -> None:
     errors = group.errors()
-    mean, low, high = ([max(100 * value, LEAST) for value in column] for column in zip(*errors, strict=True))
+    mean, low, high = (percents(column) for column in zip(*errors, strict=True))
     if group.how is None:  # sees everything at once: the same however often the others look
         axes.axhline(mean[0], color=style["color"], linestyle="--", linewidth=1.2)
         axes.axhspan(low[0], high[0], color=style["color"], alpha=0.12, linewidth=0)
@@ -245,7 +260,7 @@ def _draw_by_glimpse(axes: Axes, group: Group, style: dict[str, str]) -> None:
 
 
 def _draw_by_cost(axes: Axes, group: Group, style: dict[str, str]) -> None:
-    mean, low, high = (max(100 * value, LEAST) for value in group.errors()[-1])
+    mean, low, high = percents(group.errors()[-1])
     bars = [[max(0.0, mean - low)], [max(0.0, high - mean)]]  # at 0 and 100% an end may be a rounding error off
     line = "--" if group.how is None else "-"
     axes.errorbar(

@@ -26,6 +26,12 @@ FADED = 0.6  # the brightness of the grey image beneath a map
 LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C", "#6A3D9A")
 DPI = 100  # of what is drawn as pixels
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LEAST = 0.01  # percent: what no error is too, on a logarithmic axis
+
+
+def percents(shares: Sequence[float]) -> list[float]:
+    """Shares in percent, for a logarithmic axis."""
+    return [max(100 * share, LEAST) for share in shares]
 
 
 def show_image(axes: Axes, image: Tensor) -> None:

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from glimpse.attention import Read
 from glimpse.classification import told
-from glimpse.classifier import GridGlimpses, RecurrentAttention, Rollout
+from glimpse.classifier import RecurrentAttention, Rollout
 from glimpse.data import Batch
+from glimpse.glimpses import GridGlimpses
 from glimpse.losses import correct
 from glimpse.places import Gaussian, Noise
 from glimpse.sensor import to_pixels

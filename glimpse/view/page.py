@@ -25,15 +25,25 @@ IMAGE_SIDE = 320  # the longer side of larger images is reduced to this, in pixe
 PHOTOGRAPH_SIDE = 128  # from here on JPEG may be used: on small images, shown enlarged, its blocks would be seen
 
 
-def make_page(name: str, *, title: str, intro: str, tables: Sequence[Table], data: dict[str, Any], **parts: str) -> str:
-    """Make a page of a body, NAME.html, and a script, NAME.js.
+def make_page(
+    body: str,
+    scripts: Sequence[str],
+    *,
+    title: str,
+    intro: str,
+    tables: Sequence[Table],
+    data: dict[str, Any],
+    **parts: str,
+) -> str:
+    """Make a page of a body, BODY.html, and scripts, SCRIPT.js each.
 
     Args:
-        name: Of the two files.
+        body: Name of the file of the body.
+        scripts: Names of those of the scripts, in their order.
         title: The heading.
         intro: What the reader should know first; a blank line separates paragraphs.
         tables: Shown with their notes where the body has {{tables}}.
-        data: What the script gets as `data`.
+        data: What the scripts get as `data`.
         parts: HTML for other such places in the body.
 
     Returns:
@@ -47,9 +57,9 @@ def make_page(name: str, *, title: str, intro: str, tables: Sequence[Table], dat
         "tables": "".join(map(_table_html, tables)),
         # A "<" could end the element; in JSON it can only be inside a string.
         "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
-        "script": _template("page.js") + "\n" + _template(f"{name}.js"),
+        "script": "\n".join(_template(f"{name}.js") for name in ("page", *scripts)),
     }
-    frame = _template("page.html").replace("{{body}}\n", _template(f"{name}.html"))
+    frame = _template("page.html").replace("{{body}}\n", _template(f"{body}.html"))
     # In one pass, so that nothing in a title can be taken for a place to fill.
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], frame)
 

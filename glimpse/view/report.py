@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from glimpse.config import ConfigError
 from glimpse.runs import write_atomically
+from glimpse.settings import ConfigError
 from glimpse.view.drawing import FOOTPRINT, SCALE_COLOURS, TRAIL, answer_of, truth_of
 from glimpse.view.looks import Looks
 from glimpse.view.page import data_uri, in_bytes, make_page, reduced
@@ -83,6 +83,7 @@ def make_report(
     }
     return make_page(
         "report",
+        ["report"],
         title=title,
         intro=intro,
         tables=tables,

@@ -4,12 +4,19 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from glimpse.results import ERROR, TRUE, Row, groups
+from glimpse.results import EARLY, ERROR, EXACT, LAZY, TRUE, Row, groups
 from glimpse.stats import Estimate, over_seeds
+from glimpse.stopping import SLACK
+from glimpse.view.stopping import NAMES as STOPS_BY
 from glimpse.view.tables import Table
 
 CAPTION_METRICS = (TRUE, "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr")
-ONE_RUN = "† One run: the interval is Wilson's, over images. Intervals of several runs are Student's, over seeds."
+TRANSLATION_METRICS = (EXACT, "BLEU", "attention on the words meant %")
+PICKED = (
+    "The threshold that stops is picked on validation images: of those that add at most "
+    f"{100 * SLACK:g} points to the error there, the one with the fewest glimpses."
+)
+ONE_RUN = "† One run: the interval is Wilson's, over examples. Intervals of several runs are Student's, over seeds."
 
 
 class Published(NamedTuple):
@@ -73,16 +80,40 @@ def ablation_table(rows: Sequence[Row]) -> Table:
     return Table("Ablations", ["task", "change", ERROR, "difference in points", "runs"], lines, _notes(lines))
 
 
+def lazy_table(rows: Sequence[Row]) -> Table:
+    """What stopping early gives; a line for each training and way of knowing when to stop."""
+    lines = []
+    for group in groups([row for row in rows if row.section == LAZY]):
+        runs = [row for row in group if row.metric == ERROR]
+        for by, metrics in EARLY.items():
+            error, glimpses = ([row for row in group if row.metric == metric] for metric in metrics)
+            if error:
+                end = [cell(runs), cell(error), cell(glimpses), str(len(error)), _minutes(group)]
+                lines.append([*_beginning(group), STOPS_BY[by], *end])
+    errors = [ERROR, EARLY["confidence"][0], EARLY["confidence"][1]]
+    header = ["task", "model", "read", "glimpses", "stops by", *errors, "runs", "minutes"]
+    return Table("Stopping early", header, lines, [*_notes(lines), *([PICKED] if lines else [])])
+
+
 def captions_table(rows: Sequence[Row]) -> Table:
     """The scores of captions."""
-    found = [group for group in groups(rows) if group[0].section == "captions"]
-    shown = [metric for metric in CAPTION_METRICS if any(row.metric == metric for row in rows)]
+    return _telling_table(rows, "captions", CAPTION_METRICS, "Captions")
+
+
+def translation_table(rows: Sequence[Row]) -> Table:
+    """The scores of translations."""
+    return _telling_table(rows, "translation", TRANSLATION_METRICS, "Translation")
+
+
+def _telling_table(rows: Sequence[Row], section: str, metrics: Sequence[str], title: str) -> Table:
+    rows = [row for row in rows if row.section == section]
+    shown = [metric for metric in metrics if any(row.metric == metric for row in rows)]
     lines = []
-    for group in found:
+    for group in groups(rows):
         cells = [cell([row for row in group if row.metric == metric]) for metric in shown]
         seeds = {row.seed for row in group}
         lines.append([group[0].task, group[0].name, group[0].read, *cells, str(len(seeds)), _minutes(group)])
-    return Table("Captions", ["task", "model", "read", *shown, "runs", "minutes"], lines, _notes(lines))
+    return Table(title, ["task", "model", "read", *shown, "runs", "minutes"], lines, _notes(lines))
 
 
 def commands_table(rows: Sequence[Row]) -> Table:

@@ -68,9 +68,24 @@ def caption_table(scores: dict[str, dict[str, Any]], notes: Sequence[str] = ()) 
         "grammatical": "grammatical %",
         "on_digit": "attention on the digit named %",
     }
+    return Table("Captions", ["", *scores], _score_rows(scores, names), list(notes))
+
+
+def translation_table(scores: dict[str, dict[str, Any]]) -> Table:
+    """Lay out the scores of `translation.score_translations` of each of some models, as `caption_table` does."""
+    names = {"exact": "exact %", "on_span": "attention on the words meant %"}
+    for key in next(iter(scores.values())):
+        score, by_length, lengths = key.partition("_words_")
+        if by_length:
+            names[key] = f"  {names.get(score, score)}, {lengths} source words"
+    return Table("Translations", ["", *scores], _score_rows(scores, names))
+
+
+def _score_rows(scores: dict[str, dict[str, Any]], names: dict[str, str]) -> list[list[str]]:
+    """A row per score that is a share, with its name, and a column per model, in percent."""
     rows = []
     for key in next(iter(scores.values())):
         values = [its[key] for its in scores.values()]
         if any(isinstance(value, float) for value in values):
             rows.append([names.get(key, key), *("-" if value is None else f"{100 * value:.2f}" for value in values)])
-    return Table("Captions", ["", *scores], rows, list(notes))
+    return rows

@@ -1,0 +1,123 @@
+"""What every data set of translations offers: batches of sentences with their translations.
+
+Shapes: B batch.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from glimpse.data.base import ordered_batches, shuffled_batches
+from glimpse.data.captions import GROUP, Words, batches_by_length
+from glimpse.data.mnist import SPLITS, Split
+
+Span = tuple[int, int]  # source words, half-open; (0, 0) for none
+
+_ORDER = 403  # first word of the seeds of the order of batches, see `base.random_bits`
+
+
+class Script(NamedTuple):
+    """How a text becomes words, and words a text again."""
+
+    split: Callable[[str], Words]  # of a source sentence
+    join: Callable[[Words], str]  # of a translation
+
+
+class Pair(NamedTuple):
+    """A sentence with its translation."""
+
+    source: Words
+    references: tuple[Words, ...]  # one in training; in scoring, all that are known
+    spans: tuple[Span, ...] = ()  # for each word of the reference, the source words that it is from; () if unknown
+
+
+class Translated(NamedTuple):
+    """A batch of sentences with their translations."""
+
+    pairs: list[Pair]  # B of them
+    width: int  # words in the longest source of the batch, the shares of other processes included
+
+
+class TranslationData(ABC):
+    """One split of sentences and translations, visited shuffled (training) or in a fixed order (scoring).
+
+    The subclasses say which pairs there are; which of them make up a batch is decided here.
+    """
+
+    script: Script
+
+    def __init__(self, split: Split):
+        """Keeps the split: "train", "valid" or "test"."""
+        self.split = split
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of pairs in an epoch, and in the fixed order."""
+
+    @abstractmethod
+    def vocabulary_pairs(self) -> Iterator[Pair]:
+        """Pairs to count words in; of training data only."""
+
+    @abstractmethod
+    def drawn(self, rows: np.ndarray, *, seed: int, epoch: int, group: int) -> list[Pair]:
+        """The pairs of a group of rows of an epoch, each with one reference."""
+
+    @abstractmethod
+    def frozen(self, rows: slice) -> list[Pair]:
+        """Some pairs of the fixed order, with all references."""
+
+    def epoch(
+        self, *, seed: int, epoch: int, batch_size: int, rank: int = 0, world_size: int = 1
+    ) -> Iterator[Translated]:
+        """Visits the pairs once, shuffled; a last incomplete batch is dropped.
+
+        Translations of a batch are of about the same length and, among those of one length, so are the sources, so that
+        little is padded: batches are made in groups of 32, whose pairs are sorted and cut into batches, which come in a
+        random order. For the arguments see `DataSet.epoch`: batch i depends on (seed, epoch, i) alone, and the shares
+        of all ranks make up the batch.
+        """
+        order, share = shuffled_batches(
+            len(self),
+            stream=SPLITS.index(self.split),
+            seed=seed,
+            epoch=epoch,
+            batch_size=batch_size,
+            rank=rank,
+            world_size=world_size,
+        )
+        return self._batches(order, share, seed, epoch)
+
+    def _batches(self, order: np.ndarray, share: slice, seed: int, epoch: int) -> Iterator[Translated]:
+        for group, start in enumerate(range(0, len(order), GROUP)):
+            rows = order[start : start + GROUP]
+            pairs = self.drawn(rows.ravel(), seed=seed, epoch=epoch, group=group)
+            most = 1 + max(len(pair.source) for pair in pairs)
+            lengths = [len(pair.references[0]) * most + len(pair.source) for pair in pairs]
+            words = (_ORDER, SPLITS.index(self.split), seed, epoch, group)
+            for batch in batches_by_length(lengths, *words, batch_size=rows.shape[1]):
+                yield _batch_of([pairs[row] for row in batch], share)
+
+    def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[Translated]:
+        """Visits every pair once, in a fixed order, the same each time; the last batch may be short."""
+        slices = ordered_batches(len(self), batch_size=batch_size, limit=limit)
+        return (_batch_of(self.frozen(rows), slice(None)) for rows in slices)
+
+    def check_train(self) -> None:
+        """Refuses to count words in what is not training data."""
+        if self.split != "train":
+            raise ValueError(f'words must be counted in the "train" split, got "{self.split}"')
+
+
+def _batch_of(pairs: Sequence[Pair], share: slice) -> Translated:
+    """A share of a batch."""
+    return Translated(list(pairs[share]), max(len(pair.source) for pair in pairs))
+
+
+class TranslationSplits(NamedTuple):
+    """The three parts of a data set of translations."""
+
+    train: TranslationData
+    valid: TranslationData
+    test: TranslationData
