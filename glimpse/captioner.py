@@ -2,7 +2,7 @@
 
 Show, Attend and Tell (arXiv:1502.03044), 3.1.2 the LSTM decoder and 4.2.1 its gate. The decoder knows nothing of
 images: it writes about any annotations, those of a source sentence included (`sentences.py`), and reads them through
-`Attention`, hard or soft. One `Decoder.step` serves teacher forcing, greedy, sampled and beam search.
+`Attention`, hard or soft. One step serves teacher forcing, greedy, sampled and beam search.
 
 Departures from the paper. A word START begins a sentence; the authors' code begins with a vector of zeros. The gate is
 an option; the paper has it in the section on soft attention only, here it serves both reads. The output is the formula
@@ -28,6 +28,14 @@ class State(NamedTuple):
 
     hidden: Tensor  # (B, D), h: what attention is asked with
     cell: Tensor  # (B, D), c
+
+
+class Thought(NamedTuple):
+    """What one step gave, but for the words."""
+
+    output: Tensor  # (B, M), what the last layer makes the next word of
+    state: State  # after the step
+    reading: Reading  # what was read, before the gate
 
 
 class Step(NamedTuple):
@@ -136,7 +144,13 @@ class Decoder(nn.Module):
             raise ValueError(
                 f"word must have shape ({len(annotations.values)},), one for each example, got {tuple(word.shape)}"
             )
-        noise = noise or Noise()
+        output, state, reading = self._think(word, state, annotations, how, sample, noise or Noise())
+        return Step(self.to_words(output), state, reading)
+
+    def _think(
+        self, word: Tensor, state: State, annotations: Annotations, how: Read | None, sample: bool, noise: Noise
+    ) -> Thought:
+        """A step up to its last layer."""
         reading = self.attention(state.hidden, annotations, how=how, sample=sample, noise=noise)
         context = reading.context
         if self.gate is not None:
@@ -144,7 +158,7 @@ class Decoder(nn.Module):
         embedded = self.embed(word)
         state = State(*self.cell(torch.cat([embedded, context], 1), state))
         output = embedded + self.from_hidden(self._drop(state.hidden, noise)) + self.from_context(context)
-        return Step(self.to_words(self._drop(output, noise)), state, reading)
+        return Thought(self._drop(output, noise), state, reading)
 
     def forward(
         self,
@@ -174,12 +188,13 @@ class Decoder(nn.Module):
         state = self.start(annotations)
         steps = []
         for word in words[:, :-1].unbind(1):
-            steps.append(self.step(word, state, annotations, how=how, sample=sample, noise=noise))
+            steps.append(self._think(word, state, annotations, how, sample, noise))
             state = steps[-1].state
         readings = [step.reading for step in steps]
         log_probs = [reading.log_prob for reading in readings]
         return Telling(
-            logits=torch.stack([step.logits for step in steps], 1),
+            # The last layer is by far the largest: once for all words is faster than once for each.
+            logits=self.to_words(torch.stack([step.output for step in steps], 1)),
             weights=torch.stack([reading.attention.weights for reading in readings], 1),
             places=torch.stack([reading.place for reading in readings], 1),
             log_probs=None if log_probs[0] is None else torch.stack(log_probs, 1),
