@@ -499,6 +499,8 @@ def test_fill():
         f"After <!-- results:b -->\n{markdown}<!-- /results:b -->.\n"
     )
     assert fill(filled, {"a": table, "b": table}) == filled
+    empty = section_table([], "main", "All of it")
+    assert "<!-- results:a -->\n**All of it**: nothing measured yet.\n<!--" in fill(text, {"a": empty, "b": table})
     with pytest.raises(ValueError, match="there is no table results:b; valid: a"):
         fill(text, {"a": table})
     for broken in (text.replace("<!-- /results:a -->", ""), text.replace("<!-- results:b -->", "")):

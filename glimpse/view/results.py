@@ -137,7 +137,7 @@ def commands_table(rows: Sequence[Row]) -> Table:
 
 
 def fill(text: str, tables: dict[str, Table]) -> str:
-    """Put tables between the marks `<!-- results:NAME -->` and `<!-- /results:NAME -->` of a text.
+    """Put tables between marks `<!-- results:NAME -->` and `<!-- /results:NAME -->` of a text; an empty one says so.
 
     Raises:
         ValueError: If a mark names no table, or has no counterpart.
@@ -147,7 +147,9 @@ def fill(text: str, tables: dict[str, Table]) -> str:
         begin, name, end = match.groups()
         if name not in tables:
             raise ValueError(f"there is no table results:{name}; valid: {', '.join(tables)}")
-        return f"{begin}\n{tables[name].markdown()}{end}"
+        found = tables[name]
+        content = found.markdown() if found.rows else f"**{found.title}**: nothing measured yet.\n"
+        return f"{begin}\n{content}{end}"
 
     marks = re.findall(r"<!-- /?results:", text)
     filled, count = re.subn(r"(<!-- results:(\S+) -->)\n.*?(<!-- /results:\2 -->)", table, text, flags=re.DOTALL)
