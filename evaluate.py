@@ -89,7 +89,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     )
     command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
     command.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    command.set_defaults(command="score_runs")
+    command.set_defaults(command="score_runs", more="runs")
 
     command = commands.add_parser(
         "compare",
@@ -108,7 +108,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     command.add_argument("--configs", nargs="+", default=[], metavar="FILE", help="train what is missing of these")
     command.add_argument("--seeds", type=count, help="runs of each config, with seeds 0, 1 ... (default: 1)")
     command.add_argument("--out", type=Path, default=Path("comparison"), help="folder to write (default: comparison)")
-    command.set_defaults(command="compare")
+    command.set_defaults(command="compare", more="runs")
 
     command = commands.add_parser(
         "variance",
@@ -135,7 +135,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     command.add_argument("--count", type=count, default=6, help="how many images (default: 6)")
     command.add_argument("--seconds", type=seconds, default=0.8, help="how long a glimpse is shown (default: 0.8)")
     command.add_argument("--out", type=Path, default=Path("glimpses.gif"), help="file to write: .gif or .mp4")
-    command.set_defaults(command="animate")
+    command.set_defaults(command="animate", more="runs")
 
     command = commands.add_parser(
         "glimpses",
@@ -156,7 +156,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         help="of a translator with self-attention: which word of a sentence looked at which, by layer and head",
     )
     command.add_argument("--out", type=Path, default=Path("glimpses.png"), help="picture to write (PNG, PDF, SVG)")
-    command.set_defaults(command="glimpses")
+    command.set_defaults(command="glimpses", more="runs")
 
     command = commands.add_parser(
         "coverage",
@@ -167,7 +167,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
     command.add_argument("--limit", type=count, help="take the first so many images only")
     command.add_argument("--out", type=Path, default=Path("coverage.png"), help="picture to write (PNG, PDF, SVG)")
-    command.set_defaults(command="coverage")
+    command.set_defaults(command="coverage", more="runs")
 
     command = commands.add_parser(
         "report",
@@ -183,7 +183,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         "--count", type=count, default=100, help="how many images, or sentences, to explore (default: 100)"
     )
     command.add_argument("--out", type=Path, default=Path("report.html"), help="page to write (default: report.html)")
-    command.set_defaults(command="report")
+    command.set_defaults(command="report", more="runs")
 
     command = commands.add_parser(
         "caption",
@@ -198,7 +198,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         "--beside", nargs="+", default=[], metavar="RUN", help="other captioners to describe the same images"
     )
     command.add_argument("--out", type=Path, help="what to draw (default: only print the captions)")
-    command.set_defaults(command="caption")
+    command.set_defaults(command="caption", more="images")
 
     command = commands.add_parser(
         "translate",
@@ -216,7 +216,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         "--json", action="store_true", help="print JSON, a line each: the words of both, and where it looked for each"
     )
     command.add_argument("--out", type=Path, help="what to draw (default: only print the translations)")
-    command.set_defaults(command="translate")
+    command.set_defaults(command="translate", more="sentences")
 
     command = commands.add_parser(
         "results",
@@ -239,12 +239,18 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     command.add_argument(
         "--csv", type=Path, default=Path("results/results.csv"), help="the file (default: results/results.csv)"
     )
-    command.set_defaults(command="results")
+    command.set_defaults(command="results", more="runs")
 
+    given = argparse.Namespace(more=None)
     if arguments[:1] == ["compare"]:
-        arguments, settings = take_settings(arguments)
-        return parser.parse_args(arguments, argparse.Namespace(settings=settings))
-    return parser.parse_args(arguments)
+        arguments, given.settings = take_settings(arguments)
+    options, rest = parser.parse_known_args(arguments, given)
+    # Of a list that an option interrupts, argparse leaves the second part over.
+    if rest and (options.more is None or any(word.startswith("-") and word != "-" for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    for word in rest:
+        getattr(options, options.more).append(Path(word) if options.more == "images" else word)
+    return options
 
 
 def take_settings(arguments: list[str]) -> tuple[list[str], list[str]]:

@@ -64,7 +64,7 @@ class Decoder(nn.Module):
 
         h_t, c_t = LSTM([E y_tm1, z_t], h_tm1, c_tm1),   logits = L_o (E y_tm1 + L_h h_t + L_z z_t);
 
-    h_0 and c_0 are each one tanh layer of the mean annotation.
+    h_0 and c_0 are each one tanh layer of the mean of what can be read: of the annotations' values.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Decoder(nn.Module):
         return self.attention.how
 
     def start(self, annotations: Annotations) -> State:
-        """Return the state before the first word, from the mean of the annotations that there are."""
+        """Return the state before the first word, from the mean of the values that there are."""
         values, mask = annotations.values, annotations.mask
         if mask is None:
             mean = values.mean(1)

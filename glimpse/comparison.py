@@ -6,7 +6,6 @@ Shapes: S runs of a group, I images, T glimpses.
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -101,13 +100,12 @@ def essence(config: Config) -> Config:
 
     That is the seed, technical settings, and those that mean nothing to a model of its kind.
     """
-    data = images_of(config.data)
     config = dataclasses.replace(
         config,
         seed=0,
         train=dataclasses.replace(config.train, **{name: getattr(TrainConfig, name) for name in TECHNICAL}),
         sensor=dataclasses.replace(config.sensor, plan=SensorConfig.plan),
-        data=dataclasses.replace(data, root=str(Path(data.root).absolute())),  # as run folders keep it
+        data=images_of(config.data),
     )
     if config.model in ("captioner", "translator"):
         return config

@@ -8,6 +8,7 @@ here.
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import yaml
@@ -28,6 +29,7 @@ from glimpse.settings import (
 
 CAPTIONED = ("digit_captions", "coco", "karpathy")  # kinds of data with captions
 TRANSLATED = ("dates", "parallel")  # with translations
+TWO_FILES = ["source_language", "target_language", "train_file", "valid_file", "test_file"]  # which one file replaces
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,13 +186,19 @@ def keys(cls: type = Config, prefix: str = "") -> Iterator[str]:
 
 
 def images_of(config: DataConfig) -> DataConfig:
-    """The settings that decide which images there are; all others as by default, and what null stands for."""
-    if config.kind in ("coco", "karpathy"):
-        config = dataclasses.replace(config, size=config.size or (224, 224))
+    """The settings that decide which images or sentences there are.
+
+    All others are as by default; null is what it stands for, and the folder is absolute, as run folders keep it.
+    """
     if config.kind == "dates":
         return DataConfig(kind="dates")
     if config.kind not in ("cluttered", "digit_captions"):
-        return dataclasses.replace(config, workers=DataConfig.workers, download=DataConfig.download)
+        idle = ["workers", "download"]
+        if config.kind == "parallel":
+            idle += ["valid_fraction", "test_fraction"] if config.tsv is None else TWO_FILES
+        defaults = {name: getattr(DataConfig, name) for name in idle}
+        size = (config.size or (224, 224)) if config.kind in ("coco", "karpathy") else config.size
+        return dataclasses.replace(config, root=str(Path(config.root).absolute()), size=size, **defaults)
     canvas = config.canvas if isinstance(config.canvas, tuple) else (config.canvas, config.canvas)
     names = ("kind", "num_digits", "num_distractors", "distractor_size", "target")
     return DataConfig(canvas=canvas, **{name: getattr(config, name) for name in names})

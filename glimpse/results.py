@@ -251,7 +251,9 @@ def read_rows(path: Path) -> list[Row]:
         ConfigError: If it cannot be read, has other columns, or a value that cannot be.
     """
     try:
-        lines = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8")), strict=True)) if path.exists() else []
+        lines = (
+            list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig")), strict=True)) if path.exists() else []
+        )
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
     if not lines:
@@ -299,7 +301,7 @@ def to_csv(rows: Sequence[Row]) -> str:
 
 
 def merge(rows: Sequence[Row], new: Sequence[Row]) -> list[Row]:
-    """Add rows, or put them in the place of those of the same section, name, task, seed and metric.
+    """Add rows, in the place of all those of the same section, name, task and seed.
 
     Returns:
         All rows, by section, task and name in the order in which these first came, then by seed.
@@ -307,13 +309,13 @@ def merge(rows: Sequence[Row], new: Sequence[Row]) -> list[Row]:
     Raises:
         ConfigError: If two of the new rows are of the same place, or runs of the same name are of different trainings.
     """
-    merged: dict[Any, Row] = {(row.group, row.seed, row.metric): row for row in rows}
     places = [(row.group, row.seed, row.metric) for row in new]
     for place, row in zip(places, new, strict=True):
         if places.count(place) > 1:
             raise ConfigError(f"there are two runs of {_title(row)}, seed {row.seed}: give one, or another --name")
-        merged[place] = row
-    for group in groups(list(merged.values())):
+    replaced = {(row.group, row.seed) for row in new}
+    merged = [*(row for row in rows if (row.group, row.seed) not in replaced), *new]
+    for group in groups(merged):
         trainings = sorted({f"{row.config or 'the defaults'} {row.settings}".strip() for row in group})
         if len(trainings) > 1:
             raise ConfigError(
@@ -321,11 +323,11 @@ def merge(rows: Sequence[Row], new: Sequence[Row]) -> list[Row]:
                 "another --name, or all seeds at once to replace them"
             )
     order: dict[tuple[str, ...], int] = {}
-    for row in merged.values():
+    for row in [*rows, *new]:
         for parts in range(1, 4):
             order.setdefault(row.group[:parts], len(order))
     # Metrics stay in their order, as sorting is stable.
-    return sorted(merged.values(), key=lambda row: (*(order[row.group[:parts]] for parts in range(1, 4)), row.seed))
+    return sorted(merged, key=lambda row: (*(order[row.group[:parts]] for parts in range(1, 4)), row.seed))
 
 
 def _title(row: Row) -> str:

@@ -147,7 +147,7 @@ def beam(
         # than that for all that are open, nothing better will come.
         hopes = [scored(log_prob, max_length) for log_prob in log_probs.amax(1).tolist()]
         settled = [found is not None and found.score >= hope for hope, found in zip(hopes, best, strict=True)]
-        log_probs[torch.tensor(settled, device=rank.device)] = -math.inf
+        log_probs[torch.tensor(settled, dtype=torch.bool, device=rank.device)] = -math.inf
         is_open = log_probs > -math.inf
         if not is_open.any():
             break

@@ -77,7 +77,7 @@ class DataConfig:
     test_file: str = "test"
     """parallel: of the two files to test with."""
     tsv: str | None = None
-    """parallel: in place of those six, one file, from root or absolute, of raw source, tab and target in each line; its
+    """parallel: in place of those, one file, from root or absolute, of raw source, tab and target in each line; its
     splits are made by valid_fraction and test_fraction."""
     workers: int = 0
     """torchvision, folder, coco, karpathy: processes that read images."""

@@ -231,15 +231,19 @@ class LoadedTranslator(NamedTuple):
         """Split texts into words as the run's data was.
 
         Raises:
+            ValueError: If it is one text, and not a list of them.
             RunError: If a text has no words; or one that the run does not know, if it has never met such words in its
                 training, which it has with encoder.min_count above 1.
         """
+        if isinstance(texts, str):
+            raise ValueError(f"texts must be a list of sentences, got the one text {texts!r}")
         pairs = [Pair(self.script.split(text), ()) for text in texts]
-        for text, pair in zip(texts, pairs, strict=True):
+        for number, (text, pair) in enumerate(zip(texts, pairs, strict=True), 1):
             if not pair.source:
-                raise RunError(f"a sentence must have words, got {text!r}")
+                raise RunError(f"sentence {number} must have words, got {text!r}")
             if self.run.config.encoder.min_count == 1 and (unknown := self.unknown_words(pair.source)):
-                raise RunError(f"{self.run} does not know {', '.join(map(repr, unknown))} of the sentence {text!r}")
+                words = ", ".join(map(repr, unknown))
+                raise RunError(f"{self.run} does not know {words} of sentence {number}, {text!r}")
         return pairs
 
     def translate_pairs(

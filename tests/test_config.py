@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 import json
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -393,10 +394,21 @@ def test_settings_that_go_together():
     assert parse([*BACKBONE, "--score.length_penalty=0"]).score.length_penalty == 0
 
 
+def test_sentences_of_text_files():
+    """A folder is the same from wherever it is named, and what the other kind of files needs has no say."""
+    two, one = (DataConfig(kind="parallel", root="here", tsv=tsv) for tsv in (None, "pairs.tsv"))
+    absolute = dataclasses.replace(two, root=str(Path("here").absolute()), valid_fraction=0.3, test_fraction=0.3)
+    assert images_of(absolute) == images_of(two) != images_of(dataclasses.replace(two, train_file="other"))
+    other = dataclasses.replace(one, train_file="a", valid_file="b", test_file="c", source_language="fr")
+    assert images_of(other) == images_of(one) != images_of(dataclasses.replace(one, valid_fraction=0.3))
+
+
 def test_images_of_photographs():
     """What decides which images there are; null stands for a size."""
     given = DataConfig(kind="karpathy", root="here", size=None, workers=3, broken="skip")
-    assert images_of(given) == DataConfig(kind="karpathy", root="here", size=(224, 224), broken="skip")
+    assert images_of(given) == DataConfig(
+        kind="karpathy", root=str(Path("here").absolute()), size=(224, 224), broken="skip"
+    )
     other = DataConfig(kind="karpathy", root="here", size=(64, 48), broken="skip")
     assert different(images_of(given), images_of(other), "data.") == [("data.size", (224, 224), (64, 48))]
 

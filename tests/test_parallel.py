@@ -125,6 +125,10 @@ def test_empty_files(tmp_path):
         ("C'est \u00e7a ?", "c ' est \u00e7a ?"),
         ("cafe\u0301 10:30", "caf\u00e9 10 : 30"),
         ("¿Qué?…", "¿ qué ? …"),
+        ("हिन्दी में।", "हिन्दी में ।"),
+        ("İstanbul'a", "i̇stanbul ' a"),
+        ("بِسْمِ می‌خواهم", "بِسْمِ می‌خواهم"),
+        ("a_b", "a _ b"),
     ],
 )
 def test_raw_text(text, words):

@@ -353,6 +353,12 @@ def test_broken_files_lose_nothing(change, message, finished, tmp_path, capsys):
     assert path.read_text() == text
 
 
+def test_a_file_that_begins_with_a_mark_of_its_encoding(tmp_path):
+    path = tmp_path / "results.csv"
+    path.write_text(to_csv([row()]), encoding="utf-8-sig")  # as spreadsheets save it
+    assert read_rows(path) == [row()]
+
+
 def test_merge_keeps_the_order_of_first_appearance():
     rows = [row(name="soft", seed=1), row(name="hard"), row(section="control", name="b"), row(task="MNIST 28x28")]
     new = [row(9.0, name="soft"), row(8.0, name="hard"), row(section="control", name="a"), row(section="other")]
@@ -369,6 +375,7 @@ def test_merge_keeps_the_order_of_first_appearance():
     assert merge(merged, new) == merged
     metrics = [row(metric="z"), row(metric="a"), row(metric="z", seed=1), row(metric="a", seed=1)]
     assert merge(metrics[2:], metrics[:2]) == metrics
+    assert merge(metrics, metrics[2:3]) == metrics[:3]  # nothing is left of the run that was there before
 
 
 def test_names_of_several_trainings_are_refused():
@@ -388,9 +395,9 @@ def test_command(tmp_path, capsys):
     path = tmp_path / "results.csv"
     arguments = ["--section", "ablation", "--name", "tiny one", "--task", "toy", "--csv", str(path)]
     assert evaluate(["results", str(runs[0].folder), *arguments]) == 0
-    assert "toy, tiny one, seed 1: test error % 40.00\n1 rows added, 0 replaced\n" in capsys.readouterr().out
+    assert "toy, tiny one, seed 1: test error % 40.00\n1 rows, in the place of 0\n" in capsys.readouterr().out
     assert evaluate(["results", *(str(run.folder) for run in runs), *arguments]) == 0
-    assert "1 rows added, 1 replaced\n" in capsys.readouterr().out
+    assert "2 rows, in the place of 1\n" in capsys.readouterr().out
     found = read_rows(path)
     assert [(its.section, its.name, its.task, its.seed) for its in found] == [
         ("ablation", "tiny one", "toy", seed) for seed in (0, 1)

@@ -322,6 +322,12 @@ def test_no_gradients(search):
 
 
 @every_search
+def test_nothing_to_speak_of(search):
+    decoder = make_decoder()
+    assert search(decoder, some_memory(decoder).rows(torch.zeros(0, dtype=torch.int64)), max_length=3) == []
+
+
+@every_search
 def test_no_room_to_speak(search):
     decoder = make_decoder()
     with pytest.raises(ValueError, match="max_length must be at least 1, got 0"):

@@ -12,6 +12,11 @@ from glimpse.metrics import confidence, wilson_interval
 from glimpse.places import Gaussian, Noise
 from glimpse.sensor import Sensor
 from glimpse.stopping import SLACK, THRESHOLDS, Stopping, certainties, curve, glimpses_taken, pick, stop, stop_early
+from glimpse.view.stopping import stopping_lines
+
+SUMMARY = {"by": "confidence", "interval": [0.0, 1.0]} | dict.fromkeys(
+    ("error", "glimpses", "valid_error", "valid_glimpses", "valid_full_error"), 0.5
+)
 
 CERTAINTY = torch.tensor([[0.9, 0.2, 0.3], [0.5, 0.6, 0.4], [0.1, 0.2, 0.95], [0.3, 0.8, 0.9]])
 RIGHT = torch.tensor([[True, False, False], [False, True, True], [False, False, True], [True, False, True]])
@@ -72,6 +77,8 @@ def test_curve_is_that_of_a_slow_loop():
 
 def test_thresholds_are_evenly_spaced_in_log_odds():
     assert THRESHOLDS[0] == 0 and THRESHOLDS[-1] == 1 and list(THRESHOLDS) == sorted(set(THRESHOLDS))
+    shown = {stopping_lines([{**SUMMARY, "threshold": value}]).split(":")[0] for value in THRESHOLDS}
+    assert len(shown) == len(THRESHOLDS) and "stopping by confidence above 1" in shown  # only that which never stops
     odds = [math.log(value / (1 - value)) for value in THRESHOLDS[1:-1]]
     assert_close(torch.tensor(odds).diff(), torch.full((len(odds) - 1,), 0.25), 1e-4)
 

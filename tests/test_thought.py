@@ -118,7 +118,8 @@ def test_rows_of_a_thought():
     for t in range(3):
         memory = recall.add(memory, states[:, t])
     together = recall.annotate(states)
-    assert_close(memory.keys, together.keys) and assert_close(memory.values, together.values)
+    assert_close(memory.keys, together.keys)
+    assert_close(memory.values, together.values)
     assert memory.mask is None
     thought = Thought((states[:, 0], states[:, 1]), memory, states[:, 2], states[:, 2, 0], None)
     index = torch.tensor([4, 1])

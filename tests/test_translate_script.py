@@ -67,11 +67,38 @@ def test_score_of_dates(runs, capsys):
 def test_translate(runs, capsys, monkeypatch, tmp_path):
     assert evaluate("translate", runs / "trained", "see one dog", "see two   tree !") == 0
     assert capsys.readouterr().out == "sieh dort ein hund\nsieh dort zwei baum !\n"
-    monkeypatch.setattr(sys, "stdin", io.StringIO("see four man !\nsee three ball\n"))
-    (tmp_path / "more.txt").write_text("see three dog\n")
+    monkeypatch.setattr(sys, "stdin", _input(b"see four man !\nsee three ball\n"))
+    (tmp_path / "more.txt").write_bytes(b"\xef\xbb\xbfsee three dog\r\n")  # as some programs begin and end it
     assert evaluate("translate", runs / "trained", "-", "see five man", "--file", tmp_path / "more.txt") == 0
     expected = "sieh dort vier mann !\nsieh dort drei ball\nsieh dort fünf mann\nsieh dort drei hund\n"
     assert capsys.readouterr().out == expected
+
+
+def _input(content):
+    return io.TextIOWrapper(io.BytesIO(content), encoding="ascii", errors="strict")  # whatever the locale
+
+
+def test_options_may_stand_anywhere(runs, capsys):
+    assert evaluate("translate", "--read", "soft", runs / "trained", "see one dog", "--json", "see two tree !") == 0
+    assert [json.loads(line)["source"][1] for line in capsys.readouterr().out.splitlines()] == ["one", "two"]
+    assert evaluate("score", runs / "dates", "--limit", 4, runs / "dates", "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+    for command in (["translate", runs / "trained", "--jsn", "one dog"], ["variance", "a", "--seed", "1", "b"]):
+        with pytest.raises(SystemExit):
+            evaluate(*command)
+        assert "error: unrecognized arguments: " in capsys.readouterr().err
+
+
+def test_input_that_is_not_utf8(runs, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", _input(b"one dog\ncaf\xe9\n"))
+    assert evaluate("translate", runs / "trained", "-") == 2
+    message = "evaluate.py: error: standard input, line 2, must be UTF-8, but has other bytes: unexpected end of data"
+    assert capsys.readouterr().err == f"{message}\n"
+
+
+def test_one_text_is_no_list(runs):
+    with pytest.raises(ValueError, match="texts must be a list of sentences, got the one text 'one dog'"):
+        load_translator(runs / "trained").translate("one dog")
 
 
 def test_translate_as_json(runs, capsys):
@@ -104,9 +131,9 @@ def test_unknown_words_are_named(runs, capsys):
     [
         ("translate {trained}", "there is nothing to translate: give sentences, - for standard input, or --file"),
         ("translate {trained} --file {tmp}/none", "cannot read {tmp}/none: No such file or directory"),
-        ("translate {trained} --file {latin}", "{latin} must be UTF-8, but has other bytes: .*"),
-        ("translate {trained} nine", "{trained} does not know 'nine' of the sentence 'nine'"),
-        ("translate {trained} one --file {gap}", "a sentence must have words, got ''"),
+        ("translate {trained} --file {latin}", "{latin}, line 1, must be UTF-8, but has other bytes: .*"),
+        ("translate {trained} nine", "{trained} does not know 'nine' of sentence 1, 'nine'"),
+        ("translate {trained} one --file {gap}", "sentence 3 must have words, got ''"),
         ("translate {classifier} one", "{classifier} is not the run of a translator, but of model attention"),
         ("translate {tmp}/none one", "{tmp}/none is not a run folder: there is no config.yaml in it; .*"),
         ("caption {dates} {latin}", "{dates} does not write captions: it is a run of model translator"),

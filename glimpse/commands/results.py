@@ -18,6 +18,5 @@ def results(options: Namespace) -> None:
     merged = merge(rows, new)
     for row in new:
         print(f"{row.task}, {row.name}, seed {row.seed}: {row.metric} {row.value:.2f}")
-    added = len(merged) - len(rows)
-    print(f"{added} rows added, {len(new) - added} replaced")
+    print(f"{len(new)} rows, in the place of {len(rows) + len(new) - len(merged)}")
     save(to_csv(merged).encode(), options.csv)

@@ -4,11 +4,13 @@ import json
 import sys
 from argparse import Namespace
 from contextlib import redirect_stdout
+from pathlib import Path
 from typing import Any
 
 from glimpse.build import build_data
 from glimpse.commands.alignments import check_maps, show_translations
 from glimpse.commands.files import FIGURES, PAGES, check_out
+from glimpse.data.parallel import numbered_lines
 from glimpse.loading import load_translator
 from glimpse.processes import Processes, processes
 from glimpse.settings import ConfigError
@@ -68,19 +70,16 @@ def _texts(options: Namespace) -> list[str]:
     """The sentences of the command line, of standard input where it says so, and of the file."""
     texts = []
     for sentence in options.sentences:
-        texts += _lines(sys.stdin.read()) if sentence == "-" else [sentence]
+        texts += _lines(sys.stdin.buffer.read(), "standard input") if sentence == "-" else [sentence]
     if options.file is not None:
         try:
-            texts += _lines(options.file.read_text(encoding="utf-8"))
+            texts += _lines(options.file.read_bytes(), options.file)
         except OSError as error:
             raise ConfigError(f"cannot read {options.file}: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{options.file} must be UTF-8, but has other bytes: {error.reason}") from error
     if not texts:
         raise ConfigError("there is nothing to translate: give sentences, - for standard input, or --file")
     return texts
 
 
-def _lines(text: str) -> list[str]:
-    """The lines of a text; only a line feed ends one, as in the data."""
-    return text.removesuffix("\n").split("\n") if text else []
+def _lines(content: bytes, name: str | Path) -> list[str]:
+    return [line for _, line in numbered_lines(content, name)]

@@ -4,12 +4,12 @@ A date of the years 1900 to 2099 is written in one of 16 formats, each with opti
 abbreviations, ordinals, weekday or not). Every text has one meaning, by these rules:
 
 * Of numbers alone, one of four digits at the front is the year, and then comes the month; eight digits in a row are
-  year, month and day. Else the year is last, and which of day and month is first is said in words or letters ("day
-  first", "d/m/y"), unless the day is over 12 and the year has four digits.
+  year, month and day. Else the order is said in words or letters ("day first", "y/m/d"), where words leave the year
+  last, unless the day is over 12 and the year, which is last, has four digits.
 * A year of two digits is one of 1950 to 2049.
 * A weekday, where there is one, is the right one.
 
-Words are in lower case, and every digit is a word of its own, so is every sign: "Sept. 3rd, 1998" is the ten words
+Words are in lower case, and every digit is a word of its own, so is every sign: "Sept. 3rd, 1998" is the nine words
 sept . 3 rd , 1 9 9 8. So a source has 4 to 21 words, of which each has a meaning, and an alignment reads like a
 sentence; by characters, sources would be several times as long and most of their places mean nothing by themselves,
 and with whole numbers as words a year not seen in training could not be read. The ISO 8601 translation is its ten

@@ -9,13 +9,13 @@ sentence with several translations is one example with several references.
 """
 
 import hashlib
-import re
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import regex
 
 from glimpse.data.base import DataError
 from glimpse.data.captions import Words
@@ -23,7 +23,8 @@ from glimpse.data.mnist import SPLITS, Split
 from glimpse.data.translation import Pair, Script, TranslationData, TranslationSplits
 from glimpse.text import SPECIAL
 
-_WORD = re.compile(r"\w+|[^\w\s]")
+# Letters with the marks that belong to them, digits, and the two joiners of Indic and Persian words; or else one sign.
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}\u200c\u200d]+|\S")
 
 
 def split_at_spaces(text: str) -> Words:
@@ -32,8 +33,11 @@ def split_at_spaces(text: str) -> Words:
 
 
 def tokenise_raw(text: str) -> Words:
-    """Splits a raw text: lower case, and every sign that is no letter or digit by itself ("don't" is "don ' t")."""
-    return tuple(map(sys.intern, _WORD.findall(unicodedata.normalize("NFC", text).lower())))
+    """Splits a raw text: lower case, and every sign that is no letter or digit by itself ("don't" is "don ' t").
+
+    Scripts without spaces between words, as Chinese, are not taken apart: their texts must be tokenised by other means.
+    """
+    return tuple(map(sys.intern, _WORD.findall(unicodedata.normalize("NFC", text.lower()))))
 
 
 TOKENISED = Script(split=split_at_spaces, join=" ".join)
@@ -98,7 +102,7 @@ def parallel_files(
     parts = []
     for name in (train_file, valid_file, test_file):
         files = [Path(root, f"{name}.{language}") for language in (source_language, target_language)]
-        sources, targets = ([_words(file, *line, TOKENISED) for line in _lines(file)] for file in files)
+        sources, targets = ([_words(file, *line, TOKENISED) for line in _file_lines(file)] for file in files)
         if len(sources) != len(targets):
             raise DataError(
                 f"{files[0]} and {files[1]} must have as many lines as each other, got {len(sources):,} and "
@@ -124,7 +128,7 @@ def tab_separated(*, path: str | Path, valid_fraction: float, test_fraction: flo
     """
     path = Path(path)
     found: dict[Words, dict[Words, None]] = {}  # the translations of each source
-    for number, line in _lines(path):
+    for number, line in _file_lines(path):
         columns = line.split("\t")
         if len(columns) < 2:
             raise DataError(f"{path}, line {number}, must have a tab between source and target, got {line!r:.60}")
@@ -152,18 +156,30 @@ def _splits(parts: Sequence[Sequence[Pair]], script: Script) -> TranslationSplit
     return TranslationSplits(*(ParallelText(split=split, pairs=pairs, script=script) for split, pairs in splits))
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file, numbered from 1; only a line feed ends one, as other signs that might are part of texts."""
+def _file_lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
+    return numbered_lines(content, path)
+
+
+def numbered_lines(content: bytes, name: str | Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text, numbered from 1; only a line feed ends one, as other signs that might are part of texts.
+
+    Args:
+        content: in UTF-8.
+        name: what to call the text if it is not.
+
+    Raises:
+        DataError: If a line is not UTF-8.
+    """
     content = content.removeprefix(b"\xef\xbb\xbf")  # with which some begin
     for number, line in enumerate(content.removesuffix(b"\n").split(b"\n") if content else [], 1):
         try:
             yield number, line.removesuffix(b"\r").decode()
         except UnicodeDecodeError as error:
-            raise DataError(f"{path}, line {number}, must be UTF-8, but has other bytes: {error.reason}") from error
+            raise DataError(f"{name}, line {number}, must be UTF-8, but has other bytes: {error.reason}") from error
 
 
 def _words(path: Path, number: int, text: str, script: Script) -> Words:

@@ -25,7 +25,7 @@ def stopping_lines(found: Sequence[dict[str, Any]]) -> str:
     for its in found:
         low, high = (100 * end for end in its["interval"])
         lines.append(
-            f"stopping by {NAMES[its['by']]} above {its['threshold']:.4g}: error {100 * its['error']:.2f}% "
+            f"stopping by {NAMES[its['by']]} above {its['threshold']:.8g}: error {100 * its['error']:.2f}% "
             f"({low:.2f}-{high:.2f}), {its['glimpses']:.2f} glimpses on average; picked on validation, where it gives "
             f"{100 * its['valid_error']:.2f}% and {its['valid_glimpses']:.2f}, all glimpses "
             f"{100 * its['valid_full_error']:.2f}%"
@@ -47,7 +47,7 @@ def stopping_table(comparison: Comparison) -> Table:
                     group.name,
                     NAMES[runs[0].by],
                     str(len(runs)),
-                    " to ".join(f"{value:.4g}" for value in sorted({min(thresholds), max(thresholds)})),
+                    " to ".join(f"{value:.8g}" for value in sorted({min(thresholds), max(thresholds)})),
                     f"{100 * fmean(its.scored[-1].error for its in runs):.2f}",
                     f"{100 * fmean(point.error for point in chosen):.2f}",
                     f"{fmean(point.glimpses for point in chosen):.2f}",
