@@ -400,11 +400,12 @@ def test_a_task_that_leaves_things_open(tasks):
 # Configs
 
 
-@pytest.mark.parametrize("name", ["dates_soft", "dates_hard", "dates_none"])
+@pytest.mark.parametrize("name", ["dates_soft", "dates_hard", "dates_self", "dates_none"])
 def test_configs_of_dates(name):
     config = parse(file=REPOSITORY / "configs" / f"{name}.yaml")
     task = build_task(config, ALONE)
     assert task.model.encoder.whole == (name == "dates_none")
+    assert (task.model.mixer is not None) == (name == "dates_self")
     assert task.model.how == ("hard" if name == "dates_hard" else "soft") and task.max_length >= 11
 
 
