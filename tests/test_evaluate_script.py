@@ -41,9 +41,9 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     for read in ("hard", "soft"):
         assert train.main([*TINY, f"--read={read}", f"--run_dir={folder / read}"]) == 0
-    for name in ("attend", "halt"):
+    for name, start in (("attend", "null"), ("halt", folder / "hard")):
         config = ROOT / "configs" / f"cluttered60_{name}.yaml"
-        assert train.main([str(config), *TINY, f"--run_dir={folder / name}"]) == 0
+        assert train.main([str(config), *TINY, f"--init_from={start}", f"--run_dir={folder / name}"]) == 0
     return folder
 
 
