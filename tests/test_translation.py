@@ -312,9 +312,9 @@ def test_load(tmp_path):
         assert one.words == other.words and one.weights.equal(other.weights)
         assert one.weights.shape == (len(one.words), len(one.pair.source))
     assert loaded.unknown_words(("may", "foo")) == ["foo"]
-    with pytest.raises(RunError, match="run does not know 'foo', 'bar' of the sentence 'foo May bar'"):
+    with pytest.raises(RunError, match="run does not know 'foo', 'bar' of sentence 1, 'foo May bar'"):
         loaded.translate(["foo May bar"])
-    with pytest.raises(RunError, match="a sentence must have words, got ' '"):
+    with pytest.raises(RunError, match="sentence 1 must have words, got ' '"):
         loaded.translate(["May 3", " "])
 
 
