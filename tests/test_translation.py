@@ -314,7 +314,7 @@ def test_load(tmp_path):
     assert loaded.unknown_words(("may", "foo")) == ["foo"]
     with pytest.raises(RunError, match="run does not know 'foo', 'bar' of sentence 1, 'foo May bar'"):
         loaded.translate(["foo May bar"])
-    with pytest.raises(RunError, match="sentence 1 must have words, got ' '"):
+    with pytest.raises(RunError, match="sentence 2 must have words, got ' '"):
         loaded.translate(["May 3", " "])
 
 
