@@ -30,7 +30,7 @@ class State(NamedTuple):
     cell: Tensor  # (B, D), c
 
 
-class Thought(NamedTuple):
+class Unspoken(NamedTuple):
     """What one step gave, but for the words."""
 
     output: Tensor  # (B, M), what the last layer makes the next word of
@@ -149,7 +149,7 @@ class Decoder(nn.Module):
 
     def _think(
         self, word: Tensor, state: State, annotations: Annotations, how: Read | None, sample: bool, noise: Noise
-    ) -> Thought:
+    ) -> Unspoken:
         """A step up to its last layer."""
         reading = self.attention(state.hidden, annotations, how=how, sample=sample, noise=noise)
         context = reading.context
@@ -158,7 +158,7 @@ class Decoder(nn.Module):
         embedded = self.embed(word)
         state = State(*self.cell(torch.cat([embedded, context], 1), state))
         output = embedded + self.from_hidden(self._drop(state.hidden, noise)) + self.from_context(context)
-        return Thought(self._drop(output, noise), state, reading)
+        return Unspoken(self._drop(output, noise), state, reading)
 
     def forward(
         self,
