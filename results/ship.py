@@ -1,6 +1,7 @@
 """Let the model of a finished run ship with the package.
 
     python results/ship.py RUN NAME
+    python results/ship.py RUN NAME --half      weights of 16 bits, scored anew: half the size
 
 Copies of the run folder what scoring needs to glimpse/models/NAME, without the paths of this machine.
 """
@@ -11,13 +12,21 @@ import json
 import re
 import shutil
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from glimpse import shipped
+from glimpse.build import build_task
 from glimpse.config import Config, to_yaml
+from glimpse.data import DataError
 from glimpse.parsing import parse
+from glimpse.processes import processes
 from glimpse.results import REPOSITORY, origin, portable
 from glimpse.runs import BEST, Run, RunError
+from glimpse.settings import ConfigError
 
 MOST_BYTES = 25_000_000  # of all models together
 
@@ -27,20 +36,27 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="RUN", help="run folder")
     parser.add_argument("name", metavar="NAME", help="name of the model, as cluttered60-hard")
+    parser.add_argument("--half", action="store_true", help="round the weights to 16 bits, and score these on the test")
     options = parser.parse_args(arguments)
     try:
-        folder = ship(Run.open(options.run), options.name)
-    except (RunError, OSError) as error:
+        folder = ship(Run.open(options.run), options.name, half=options.half)
+    except (ConfigError, DataError, RunError, OSError) as error:
         print(f"ship.py: error: {error}", file=sys.stderr)
         return 2
     print(f"Wrote {folder}; all models together have {total(shipped.FOLDER) / 1e6:.1f} MB of {MOST_BYTES / 1e6:.0f}")
     return 0
 
 
-def ship(run: Run, name: str) -> Path:
+def ship(run: Run, name: str, *, half: bool = False) -> Path:
     """Copy a run to the models of the package, in the place of one of the same name; returns its folder.
 
+    Args:
+        run: The run.
+        name: What the model is to be called.
+        half: Whether to round its weights to 16 bits. The test scores that ship are then those of the rounded weights.
+
     Raises:
+        ConfigError, DataError: If rounded weights cannot be scored.
         RunError: If the run is not finished or broken, the name is none, or the models would be too large.
     """
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
@@ -54,11 +70,14 @@ def ship(run: Run, name: str) -> Path:
     about = run.read_json("meta.json")
     if "command" not in about:
         raise RunError(f"{run.folder / 'meta.json'} is broken: there is no command in it")
+    weights, result = (run.folder / BEST).read_bytes(), run.read_json("result.json")
+    if half:
+        weights, result["test"] = halved(run)
     content = {
         "config.yaml": to_yaml(settings_of(run)).encode(),
         "meta.json": as_json({**about, "command": as_typed(about["command"])}),
-        "result.json": as_json(run.read_json("result.json")),
-        BEST: (run.folder / BEST).read_bytes(),
+        "result.json": as_json(result),
+        BEST: weights,
     }
     size = total(shipped.FOLDER) - total(folder) + sum(map(len, content.values()))
     if size > MOST_BYTES:
@@ -68,6 +87,20 @@ def ship(run: Run, name: str) -> Path:
     for file in shipped.FILES:
         (folder / file).write_bytes(content[file])
     return folder
+
+
+def halved(run: Run) -> tuple[bytes, dict[str, Any]]:
+    """The checkpoint of a run with weights of 16 bits, and the test scores that these have."""
+    tensors, state = run.load(BEST)
+    rounded = {name: value.half() if value.is_floating_point() else value for name, value in tensors.items()}
+    if not all(torch.isfinite(value).all() for value in rounded.values()):
+        raise RunError(f"{run} has weights that are too large for 16 bits: ship it without --half")
+    with tempfile.TemporaryDirectory() as folder, processes(run.config.train.device, run.config.train.threads) as here:
+        copy = Run(folder, run.config)
+        copy.save(BEST, rounded, state)
+        task = build_task(run.config, here, run)
+        copy.load_weights(task.model)
+        return (copy.folder / BEST).read_bytes(), task.test()
 
 
 def settings_of(run: Run) -> Config:

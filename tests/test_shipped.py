@@ -278,6 +278,32 @@ def test_unfinished_broken_and_large_runs_are_not_shipped(trained, models, monke
     assert shipped_models() == ["tiny-hard"]
 
 
+def test_ship_half(trained, models):
+    """The weights are rounded to 16 bits, and the score that ships is that of the rounded ones."""
+    assert ship.main([str(trained), "whole"]) == 0 and ship.main([str(trained), "half", "--half"]) == 0
+    whole, half = Run.open("whole"), Run.open("half")
+    (before, state), (after, same) = whole.load(BEST), half.load(BEST)
+    assert state == same and before.keys() == after.keys()
+    for name, value in before.items():
+        assert torch.equal(after[name], value.half() if value.is_floating_point() else value)
+    assert {value.dtype for value in load("half").parameters()} == {torch.float32}
+    scores = json.loads(json.dumps(look_at("half")))
+    assert half.read_json("result.json") == {**whole.read_json("result.json"), "test": scores}
+    for file in ("config.yaml", "meta.json"):
+        assert (half.folder / file).read_bytes() == (whole.folder / file).read_bytes()
+
+
+def test_weights_too_large_for_half(trained, models, capsys):
+    run = Run.open(trained)
+    tensors, state = run.load(BEST)
+    name = next(name for name, value in tensors.items() if value.is_floating_point() and value.dim())
+    tensors[name].view(-1)[0] = 1e5
+    run.save(BEST, tensors, state)
+    assert ship.main([str(trained), "half", "--half"]) == 2
+    assert "has weights that are too large for 16 bits: ship it without --half" in capsys.readouterr().err
+    assert shipped_models() == ["tiny-hard"]
+
+
 def test_meta_without_a_command(trained):
     run = Run.open(trained)
     run.write_json("meta.json", {"name": "tiny"})
