@@ -38,11 +38,12 @@ EARLY = {
     "halting": ("test error halting %", "mean glimpses halting"),
 }
 TRUE = "true and complete %"
+ON_DIGIT = "attention on the digit named %"
 EXACT = "exact %"
 NAMES = {
     "true_and_complete": TRUE,
     "grammatical": "grammatical %",
-    "on_digit": "attention on the digit named %",
+    "on_digit": ON_DIGIT,
     "exact": EXACT,
     "on_span": "attention on the words meant %",
 }

@@ -464,13 +464,15 @@ def test_captions_table():
         row(80.0, **{**plain, "low": 75.0, "high": 85.0}, metric="true and complete %", task="digits"),
         row(60.0, **plain, metric="BLEU-4", task="digits"),
         row(50.0, **plain, metric="grammatical %", task="digits"),
+        row(70.0, **plain, metric="attention on the digit named %", task="digits"),
         row(20.0, **plain, metric="BLEU-4", task="photographs"),
     ]
     table = captions_table(rows)
-    assert table.header == ["task", "model", "read", "true and complete %", "BLEU-4", "runs", "minutes"]
+    shown = ["true and complete %", "BLEU-4", "attention on the digit named %"]
+    assert table.header == ["task", "model", "read", *shown, "runs", "minutes"]
     assert table.rows == [
-        ["digits", "hard", "hard", "80.00 (75.00-85.00) †", "60.00", "1", "10"],
-        ["photographs", "hard", "hard", "-", "20.00", "1", "10"],
+        ["digits", "hard", "hard", "80.00 (75.00-85.00) †", "60.00", "70.00", "1", "10"],
+        ["photographs", "hard", "hard", "-", "20.00", "-", "1", "10"],
     ]
 
 

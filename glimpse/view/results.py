@@ -4,13 +4,13 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from glimpse.results import EARLY, ERROR, EXACT, LAZY, TRUE, Row, groups
+from glimpse.results import EARLY, ERROR, EXACT, LAZY, ON_DIGIT, TRUE, Row, groups
 from glimpse.stats import Estimate, over_seeds
 from glimpse.stopping import SLACK
 from glimpse.view.stopping import NAMES as STOPS_BY
 from glimpse.view.tables import Table
 
-CAPTION_METRICS = (TRUE, "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr")
+CAPTION_METRICS = (TRUE, "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr", ON_DIGIT)
 TRANSLATION_METRICS = (EXACT, "BLEU", "attention on the words meant %")
 PICKED = (
     "The threshold that stops is picked on validation images: of those that add at most "
