@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import shlex
+from unittest.mock import Mock
 
 import pytest
 from helpers import tiny_config
@@ -388,6 +389,16 @@ def test_names_of_several_trainings_are_refused():
     with pytest.raises(ConfigError, match=r"there are two runs of hard \(main, cluttered 60x60\), seed 0"):
         merge([], [row(), row(5.0)])
     assert len(merge([row(), row(seed=1)], [row(seed=seed, settings="--num_glimpses 8") for seed in (0, 1)])) == 2
+
+
+def test_rows_are_kept_when_nobody_listens(tmp_path, monkeypatch):
+    """As in `evaluate.py results ... | head -1`."""
+    run, path = make_run(tmp_path / "run", tiny_config()), tmp_path / "results.csv"
+    with monkeypatch.context() as patch:
+        patch.setattr("builtins.print", Mock(side_effect=BrokenPipeError))
+        with pytest.raises(BrokenPipeError):
+            evaluate(["results", str(run.folder), "--section", "other", "--task", "toy", "--csv", str(path)])
+    assert len(read_rows(path)) == 1
 
 
 def test_command(tmp_path, capsys):

@@ -16,7 +16,7 @@ def results(options: Namespace) -> None:
         for row in rows_of(Run.open(folder), section=options.section, name=options.name, task=options.task)
     ]
     merged = merge(rows, new)
+    save(to_csv(merged).encode(), options.csv)  # before anything is said: who listens may be gone by then
     for row in new:
         print(f"{row.task}, {row.name}, seed {row.seed}: {row.metric} {row.value:.2f}")
     print(f"{len(new)} rows, in the place of {len(rows) + len(new) - len(merged)}")
-    save(to_csv(merged).encode(), options.csv)
