@@ -293,6 +293,18 @@ def test_long_names_fit_into_the_figure():
     assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.y0 >= 0
 
 
+def test_three_models_and_six_controls_differ_in_colour_and_in_marker():
+    figure = draw_comparison(made_up(*((f"group {index}", [[[1], [0]]]) for index in range(9))))
+    dots = [container.lines[0] for container in figure.axes[-1].containers]
+    assert len({dot.get_color() for dot in dots}) == len({dot.get_marker() for dot in dots}) == 9
+
+
+def test_many_groups_never_share_both_colour_and_marker():
+    figure = draw_comparison(made_up(*((f"group {index}", [[[1], [0]]]) for index in range(30))))
+    dots = [container.lines[0] for container in figure.axes[-1].containers]
+    assert len({(dot.get_color(), dot.get_marker()) for dot in dots}) == 30
+
+
 def test_paired_rows(comparison):
     rows = list(csv.DictReader(io.StringIO(to_csv(paired_rows(comparison)))))
     assert [(row["config"], row["against"]) for row in rows] == [(name, "hard") for name in ("soft", "cnn", "random")]

@@ -14,7 +14,7 @@ from glimpse.comparison import Comparison, Group
 from glimpse.metrics import wilson_interval
 from glimpse.stats import Estimate
 from glimpse.sweep import duration
-from glimpse.view.drawing import LEAST, LINE_COLOURS, MARKERS, percents
+from glimpse.view.drawing import LEAST, line_style, percents
 from glimpse.view.stopping import draw_stopping, stopping_table
 from glimpse.view.tables import Table
 
@@ -209,7 +209,7 @@ def draw_comparison(comparison: Comparison) -> Figure:
     figure = Figure(figsize=(14 if early else 10, 5.2), layout="constrained")
     left, *middle, right = figure.subplots(1, 2 + early, sharey=True, width_ratios=[1.25, *[1.25] * early, 1])
     for index, group in enumerate(comparison.groups):
-        style = {"color": LINE_COLOURS[index % len(LINE_COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
+        style = line_style(index)
         _draw_by_glimpse(left, group, style)
         _draw_by_cost(right, group, style)
         for axes in middle:

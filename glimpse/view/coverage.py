@@ -15,7 +15,7 @@ from matplotlib.ticker import PercentFormatter
 from torch import Tensor
 
 from glimpse.classification import Outcome
-from glimpse.view.drawing import LINE_COLOURS, MARKERS
+from glimpse.view.drawing import line_style
 
 # In pixels.
 LEAST_WIDTH, MOST_WIDTH, SMALLEST_PANEL, LARGEST_PANEL, WIDE_PANEL = 800, 1200, 68, 240, 125
@@ -130,10 +130,9 @@ def _draw_hits(axes: Axes, known: Mapping[str, Tensor], limits: tuple[float, flo
             range(1, len(rates) + 1),
             rates,
             label=name,
-            color=LINE_COLOURS[place % len(LINE_COLOURS)],
-            marker=MARKERS[place % len(MARKERS)],
             markerfacecolor="white",
             linestyle="--" if place else "-",  # so that one line shows through another
+            **line_style(place),
         )
     steps = max(len(rates) for rates in known.values())
     lowest = min(float(rates.min()) for rates in known.values())

@@ -22,16 +22,22 @@ ATTENTION, READ = "#E69F00", "#56B4E9"  # of a map of attention, and of the plac
 # Of a map where attention is greatest; faint where a place was picked from it, which has a square.
 OPACITY = {"soft": 0.7, "hard": 0.35}
 FADED = 0.6  # the brightness of the grey image beneath a map
-# For lines on a white or a dark ground; with a marker each, so that colour is not all that tells them apart.
-LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C", "#6A3D9A")
+# For lines on a white or a dark ground; with a marker each, so that colour is not all that tells them apart. One marker
+# more than colours: after the last colour the first comes with another marker.
+LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C", "#6A3D9A", "#999933")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "<")
 DPI = 100  # of what is drawn as pixels
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LEAST = 0.01  # percent: what no error is too, on a logarithmic axis
 
 
 def percents(shares: Sequence[float]) -> list[float]:
     """Shares in percent, for a logarithmic axis."""
     return [max(100 * share, LEAST) for share in shares]
+
+
+def line_style(index: int) -> dict[str, str]:
+    """Colour and marker of the line of this number, as options of `Axes.plot`."""
+    return {"color": LINE_COLOURS[index % len(LINE_COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
 
 
 def show_image(axes: Axes, image: Tensor) -> None:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from glimpse.lengths import ALL, Lengths
 from glimpse.stats import Estimate
 from glimpse.view.comparison import draw_legend, in_percent
-from glimpse.view.drawing import LINE_COLOURS, MARKERS
+from glimpse.view.drawing import line_style
 from glimpse.view.tables import Table
 
 ASIDE = 0.12  # how far the marks of one group stand from those of the next, where a group of lengths is 1 wide
@@ -63,13 +63,12 @@ def draw_lengths(lengths: Lengths) -> Figure:
             [100 * value for value in mean],
             bars,
             label=group.name,
-            color=LINE_COLOURS[index % len(LINE_COLOURS)],
-            marker=MARKERS[index % len(MARKERS)],
             linestyle="-" if group.attends else "--",
             linewidth=1.6,
             markersize=6,
             capsize=3,
             clip_on=False,  # a mark at zero is seen whole
+            **line_style(index),
         )
     axes.set_xticks(range(len(words)), [f"{name}\n({lengths.counts[name]:,})" for name in words])
     axes.set(xlabel="source words (sentences)", ylabel=f"{lengths.split} {_unit(lengths)}")

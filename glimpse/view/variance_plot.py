@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from glimpse.variance import Variances
-from glimpse.view.drawing import LINE_COLOURS, MARKERS
+from glimpse.view.drawing import line_style
 from glimpse.view.tables import Table
 
 NAMES = {
@@ -15,8 +15,7 @@ NAMES = {
     "self_critical": "self-critical",
     "leave_one_out": "leave-one-out",
 }
-COLOURS = dict(zip(NAMES, LINE_COLOURS, strict=False))
-SHAPES = dict(zip(NAMES, MARKERS, strict=False))
+STYLES = {name: line_style(index) for index, name in enumerate(NAMES)}
 WIDE_RANGE = 20  # from this ratio of the largest to the smallest number on, an axis is logarithmic
 
 
@@ -87,15 +86,9 @@ def _draw_totals(axes: Axes, result: Variances) -> None:
     for row, estimator in enumerate(result.estimators):
         low, high = estimator.interval
         if start:  # no bars on a logarithmic axis: where they begin would be arbitrary
-            axes.plot(
-                estimator.variance,
-                row,
-                color=COLOURS[estimator.baseline],
-                marker=SHAPES[estimator.baseline],
-                markersize=9,
-            )
+            axes.plot(estimator.variance, row, markersize=9, **STYLES[estimator.baseline])
         else:
-            axes.barh(row, estimator.variance, color=COLOURS[estimator.baseline], height=0.62)
+            axes.barh(row, estimator.variance, color=STYLES[estimator.baseline]["color"], height=0.62)
         end = max(start, estimator.variance)
         if math.isfinite(high):
             axes.plot([low, high], [row, row], color="black", linewidth=1.4, marker="|", markersize=8)
@@ -116,11 +109,10 @@ def _draw_choices(axes: Axes, result: Variances) -> None:
         axes.plot(
             glimpses,
             estimator.per_choice,
-            color=COLOURS[estimator.baseline],
-            marker=SHAPES[estimator.baseline],
             markersize=7,
             linewidth=1.8,
             label=NAMES[estimator.baseline],
+            **STYLES[estimator.baseline],
         )
     values = [value for estimator in result.estimators for value in estimator.per_choice]
     if _is_wide(values):
