@@ -9,6 +9,7 @@ work, give it one thread (OMP_NUM_THREADS=1).
 Shapes: B batch, L places, A annotation size.
 """
 
+import argparse
 import sys
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -146,6 +147,7 @@ def table(times: dict[str, float], unit: str) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.manual_seed(0)
     print(f"{torch.get_num_threads()} threads\n")
     training()

@@ -1,5 +1,6 @@
 """How fast cluttered MNIST is made, against pasting image by image, in one run: python benchmarks/data.py."""
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -47,4 +48,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

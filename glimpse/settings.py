@@ -211,7 +211,7 @@ class AttentionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """loss: what is learned from. All but `classify` and `glimpse_cost` concerns hard reads only."""
+    """loss: what is learned from. All but `classify`, `glimpse_cost` and `doubly_stochastic` is for hard reads only."""
 
     classify: Literal["each", "last"] = "each"
     """Cross-entropy of the answer after each glimpse, or after the last as in the paper."""

@@ -12,6 +12,12 @@ from glimpse.runs import LAST, Run, RunError, seed_everything
 from glimpse.tasks import SeededTask
 from glimpse.view.tables import caption_table, score_table, translation_table
 
+# What a location's std has to be depends on the read: a hard one explores with it, and to a soft one it is a blur.
+STD = {
+    "hard": " --attention.std 0.2 --attention.std_end 0.05 --attention.std_until 0.8",
+    "soft": " --attention.std 0.1 --attention.std_end 0.01 --attention.std_until 0.4",
+}
+
 
 def train(
     config: Config,
@@ -131,6 +137,7 @@ def _finish(run: Run, scores: dict[str, Any], epoch: int) -> None:
             print(f"    python evaluate.py score {run.folder}   # sampled and averaged rollouts too")
         other = "soft" if config.read == "hard" else "hard"
         print(f"    python evaluate.py animate {run.folder} --out glimpses.gif   # see where it looks")
-        print(f"    python train.py {run.folder / 'config.yaml'} --read {other}   # the same model")
+        std = STD[other] if config.attention.places == "plane" else ""
+        print(f"    python train.py {run.folder / 'config.yaml'} --read {other}{std}   # the same model")
     else:
         print(f"    python evaluate.py compare {run.folder} RUN   # with a model that looks")

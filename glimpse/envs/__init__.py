@@ -18,7 +18,7 @@ _HOMES = {
     "play": "playing",
 }
 
-# The tasks of Recurrent Models of Visual Attention (arXiv:1406.6247) with the settings of the configs of these names.
+# The tasks of Recurrent Models of Visual Attention (arXiv:1406.6247) with the sensors of the configs of these names.
 _TASKS: dict[str, dict[str, Any]] = {
     "Cluttered60": {
         "data": {"canvas": 60, "num_distractors": 4},
