@@ -15,6 +15,7 @@ else is needed, except the images of a data set of your own.
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -291,4 +292,10 @@ def seconds(text: str) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        code = main(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output has seen enough; Python's own flush at the end shall not fail too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)

@@ -1,5 +1,6 @@
 """From a config to a model, its data and its task."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import torch
 
 from glimpse.attention import Attention, LocationAttention
-from glimpse.captioner import Captioner, Decoder
+from glimpse.captioner import Captioner, Decoder, Teller
 from glimpse.captioning import Captioning
 from glimpse.classification import Classification
 from glimpse.classifier import RecurrentAttention
@@ -15,7 +16,8 @@ from glimpse.config import TRANSLATED, Config, DataConfig, images_of, require_an
 from glimpse.data import DataSet, Splits, cluttered_mnist, image_folder, torchvision_data
 from glimpse.data.captions import CaptionSplits
 from glimpse.data.dates import Dates, dates
-from glimpse.data.digit_captions import digit_captions
+from glimpse.data.digit_captions import digit_captions, least_pixels
+from glimpse.data.digit_grammar import MOST_DIGITS
 from glimpse.data.parallel import RAW, TOKENISED, parallel_files, tab_separated
 from glimpse.data.photos import coco_captions, karpathy_captions
 from glimpse.data.translation import Script, TranslationSplits
@@ -24,11 +26,11 @@ from glimpse.features import with_features
 from glimpse.glimpses import GridGlimpses, PlaneGlimpses
 from glimpse.networks import GlimpseNetwork, RecurrentCore
 from glimpse.processes import Processes
-from glimpse.runs import LAST, Run
+from glimpse.runs import LAST, Run, RunError
 from glimpse.self_attention import Mixer
 from glimpse.sensor import Sensor
 from glimpse.sentences import SentenceEncoder, Translator
-from glimpse.settings import ConfigError
+from glimpse.settings import ConfigError, require
 from glimpse.text import Vocabulary
 from glimpse.thought import Recall
 from glimpse.translation import Translating
@@ -42,8 +44,12 @@ def build_data(config: DataConfig) -> Splits | CaptionSplits | TranslationSplits
     if config.kind in TRANSLATED:
         return _build_translations(config)
     if config.kind == "digit_captions":
+        canvas, least = images_of(config).canvas, least_pixels(config.num_digits)
+        require(config.num_digits <= MOST_DIGITS, "data.num_digits", f"at most {MOST_DIGITS}", config.num_digits)
+        pixels = f"of at least {least} pixels, so that {config.num_digits} digits find room"
+        require(math.prod(canvas) >= least, "data.canvas", pixels, list(canvas))
         return digit_captions(
-            canvas=images_of(config).canvas,
+            canvas=canvas,
             most_digits=config.num_digits,
             num_distractors=config.num_distractors,
             distractor_size=config.distractor_size,
@@ -314,7 +320,8 @@ def _build_captioning(config: Config, processes: Processes, begun: Run | None) -
     data = build_data(config.data)
     vocabulary = Vocabulary.of(data.train.vocabulary_captions(), min_count=config.decoder.min_count)
     image_shape = data.train.image_shape
-    model = make_captioner(config, image_shape=image_shape, vocabulary_size=len(vocabulary), pretrained=begun is None)
+    fresh = begun is None and config.init_from is None  # else the weights of the encoder come with all others
+    model = make_captioner(config, image_shape=image_shape, vocabulary_size=len(vocabulary), pretrained=fresh)
     try:
         model.encoder.grid(*image_shape[1:])
     except RuntimeError as error:
@@ -324,7 +331,7 @@ def _build_captioning(config: Config, processes: Processes, begun: Run | None) -
     if begun is not None:
         begun.load_weights(model, LAST)  # now, as features are kept of the encoder that it has
     elif config.init_from is not None:
-        Run.open(config.init_from).load_weights(model)
+        _init_from(config.init_from, model, words=vocabulary)
     data = keep_features(config, data, model, processes)
     start = config.encoder.fine_tune_from
     return Captioning(
@@ -337,6 +344,18 @@ def _build_captioning(config: Config, processes: Processes, begun: Run | None) -
     )
 
 
+def _init_from(name: str, model: Teller, **vocabularies: Vocabulary) -> None:
+    """Take over the weights of a run whose words are the same: each row of an embedding is about one of them."""
+    run = Run.open(name)
+    run.load_weights(model)
+    about = run.read_json("meta.json")
+    for key, vocabulary in vocabularies.items():
+        if list(vocabulary.words) != about[key]:
+            new = [word for word in vocabulary.words if word not in about[key]]
+            which = f"not {', '.join(new[:5])}" if new else "they are in another order"
+            raise RunError(f"init_from {name} knows as many words as there are in the data, but others: {which}")
+
+
 def _build_translating(config: Config, processes: Processes, begun: Run | None) -> Translating:
     data = build_data(config.data)
     pairs = list(data.train.vocabulary_pairs())
@@ -344,7 +363,7 @@ def _build_translating(config: Config, processes: Processes, begun: Run | None) 
     target = Vocabulary.of((pair.references[0] for pair in pairs), min_count=config.decoder.min_count)
     model = make_translator(config, source_size=len(source), vocabulary_size=len(target))
     if config.init_from is not None and begun is None:
-        Run.open(config.init_from).load_weights(model)
+        _init_from(config.init_from, model, source_words=source, words=target)
     return Translating(
         model=model,
         data=data,

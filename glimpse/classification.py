@@ -50,7 +50,7 @@ class Classification(SeededTask):
         self.all_parameters_used = not isinstance(model, RecurrentAttention) or model.num_choices > 0
         if model.how == "hard":  # a weight of zero leaves its term out, and so does a soft read
             self.all_parameters_used &= loss.reinforce > 0 and (
-                model.baseline is None or (loss.baseline_weight > 0 and loss.mix == 0)
+                model.baseline is None or (loss.baseline_weight > 0 and not loss.mixes)
             )
 
     def about(self) -> dict[str, Any]:

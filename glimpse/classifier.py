@@ -263,6 +263,8 @@ class RecurrentAttention(nn.Module):
     ) -> Scene:
         how = how or self.how
         detach = how == "hard" and not self.reward_reaches_core
+        if images.is_floating_point():
+            images = images.to(self.classify.weight.dtype)
         memory = self.glimpses.open(images, num_reads=self.num_glimpses if how == "hard" else 0, detach=detach)
         return Scene(images, memory, boxes, given, how, sample, noise or Noise(), detach)
 

@@ -153,7 +153,7 @@ def _require_places(config: Config) -> None:
     if attention.places == "grid" and attention.scorer == "dot":
         _require_equal("network.glimpse_dim", network.glimpse_dim, "network.state_dim", network.state_dim)
         require(
-            config.loss.reward_reaches_core or attention.window or config.read == "soft" or config.loss.mix > 0,
+            config.loss.reward_reaches_core or attention.window or config.read == "soft" or config.loss.mixes,
             "loss.reward_reaches_core",
             "true with attention.scorer dot and no attention.window, or nothing would learn where to look",
             config.loss.reward_reaches_core,

@@ -66,7 +66,7 @@ class Encoder(nn.Module):
         channels = len(self.pixel_mean)
         if images.dim() != 4 or images.shape[1] not in (1, channels):
             raise ValueError(f"images must have shape (B, {channels}, H, W), got {tuple(images.shape)}")
-        pixels = images if images.is_floating_point() else images.to(self.pixel_mean) / 255
+        pixels = images.to(self.pixel_mean) / (1 if images.is_floating_point() else 255)
         return self.features((pixels - self.pixel_mean) / self.pixel_std).flatten(2).transpose(1, 2)
 
 

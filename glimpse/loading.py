@@ -76,15 +76,21 @@ def load(folder: str | Path) -> Model | LoadedCaptioner | LoadedTranslator:
 
     Returns:
         The model itself of a classifier; of a captioner a `LoadedCaptioner`, of a translator a `LoadedTranslator`,
-        which have the words beside the model.
+        which have the words beside the model. It reads as it does when it is scored, unless told otherwise.
 
     Raises:
         RunError: If there is no such run, or its checkpoint cannot be used.
     """
-    run = Run.open(folder)
-    if run.config.model == "captioner":
-        return load_captioner(folder)
-    return load_translator(folder) if run.config.model == "translator" else _load_model(run)[0]
+    config = Run.open(folder).config
+    if config.model in ("captioner", "translator"):
+        loaded = (load_captioner if config.model == "captioner" else load_translator)(folder)
+        reader = loaded.model.decoder
+    else:
+        loaded = _load_model(Run.open(folder))[0]
+        reader = loaded.glimpses if config.model == "attention" else None
+    if reader is not None and config.score.read is not None:
+        reader.attention.how = config.score.read
+    return loaded
 
 
 class Loaded(NamedTuple):
@@ -152,11 +158,11 @@ def check_same_images(configs: dict[str, Config]) -> None:
 def _load_model_for(run: Run, data: Splits) -> Model:
     """Load the best weights of a run, if the data is what it was trained on."""
     model, image_shape, class_names = _load_model(run)
-    if (image_shape, class_names) != (list(data.test.image_shape), list(data.test.class_names)):
-        raise RunError(
-            f"the data of {run} is not what it was trained on: images of {image_shape} and "
-            f"{len(class_names)} classes then, {list(data.test.image_shape)} and {data.test.num_classes} now"
-        )
+    then, now = (image_shape, class_names), (list(data.test.image_shape), list(data.test.class_names))
+    if then != now:
+        parts = [f"images of {then[0]} and {len(then[1])} classes then, {now[0]} and {len(now[1])} now"]
+        parts += [f"class {one} then, {other} now" for one, other in zip(then[1], now[1], strict=False) if one != other]
+        raise RunError(f"the data of {run} is not what it was trained on: {'; '.join(parts[:5])}")
     return model
 
 

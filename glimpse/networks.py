@@ -138,7 +138,8 @@ class RecurrentCore(nn.Module):
     def initial(self, batch: int) -> State:
         """Return the state before anything was seen."""
         zeros = self.cell.weight_hh.new_zeros(batch, self.state_dim)
-        output = zeros if self.initial_output is None else self.initial_output.expand(batch, -1)
+        # A sum, not a view of the parameter: counting multiply-adds cannot follow a view made in inference mode.
+        output = zeros if self.initial_output is None else zeros + self.initial_output
         return (output, zeros) if self.kind == "lstm" else (output,)
 
     def forward(self, glimpse: Tensor, state: State) -> State:

@@ -247,6 +247,11 @@ class LossConfig:
     mix_until: float = 1.0
     """Part of the training after which mix_end is reached."""
 
+    @property
+    def mixes(self) -> bool:
+        """Whether batches of a hard model are ever read softly."""
+        return self.mix > 0 or bool(self.mix_end)
+
     def __post_init__(self) -> None:
         require_positive(self, "loss.", "rollouts")
         for name in ("glimpse_cost", "reinforce", "baseline_weight", "entropy", "doubly_stochastic"):

@@ -58,7 +58,7 @@ def train_missing(jobs: Sequence[Job], *, given: Sequence[Run] = (), say: Callab
         except KeyboardInterrupt:
             say("Or give the same command again: it goes on from here.")
             raise
-        found[index] = find(job)
+        found[index] = find(job, given)
         seconds[index] = found[index].seconds
     return [run.folder for run in found]
 

@@ -48,6 +48,8 @@ def train(
     with processes(config.train.device, config.train.threads) as here:
         begun = resumed and (run.folder / LAST).exists()
         task = build_task(config, here, run if begun else None)
+        if resumed:
+            _check_data(run, task)
         if not resumed:
             # Only the main process writes; the others need the settings alone.
             about = {"name": name, **task.about(), **here.about()}
@@ -73,6 +75,20 @@ def train(
         run.write_json("result.json", {"seconds": engine.seconds, "valid": engine.best, "test": scores})
         _finish(run, scores, engine.best["epoch"])
     return scores
+
+
+def _check_data(run: Run, task: SeededTask) -> None:
+    """Refuse to go on with other data: with as many, but other, words or classes nothing else would fail."""
+    before = run.read_json("meta.json")
+    for key, value in task.about().items():
+        now, then = list(value), list(before.get(key, value))
+        if now != then:
+            differ = [f"{one} then, {other} now" for one, other in zip(then, now, strict=False) if one != other]
+            count = [f"{len(then)} then, {len(now)} now"] if len(then) != len(now) else []
+            raise RunError(
+                f"the data of {run} is not what it was begun with: "
+                f"other {key.replace('_', ' ')} ({'; '.join([*count, *differ[:3]])})"
+            )
 
 
 def describe(config: Config) -> str:

@@ -75,7 +75,7 @@ class WholeImage(nn.Module):
 
     def logits(self, images: Tensor) -> Tensor:
         """Classify images (B, C, H, W), floating point in [0, 1] or uint8: (B, classes)."""
-        pixels = images if images.is_floating_point() else images.to(self.pixel_mean) / 255
+        pixels = images.to(self.pixel_mean) / (1 if images.is_floating_point() else 255)
         return self.classify(self.features((pixels - self.pixel_mean) / self.pixel_std))
 
     def forward(

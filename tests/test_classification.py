@@ -59,7 +59,8 @@ def test_a_soft_start_reads_hard_batches_softly():
 
 def test_a_soft_read_leaves_the_baseline_idle():
     assert make_task("--read=hard", "--loss.baseline=learned").all_parameters_used
-    assert not make_task("--read=hard", "--loss.baseline=learned", "--loss.mix=0.5").all_parameters_used
+    for mix in (["--loss.mix=0.5"], ["--loss.mix=0", "--loss.mix_end=0.5"]):
+        assert not make_task("--read=hard", "--loss.baseline=learned", *mix).all_parameters_used
 
 
 @pytest.mark.parametrize("options", [("--read=soft",), ("--attention.policy=random",), ("--model=fc",)])

@@ -280,6 +280,14 @@ def test_double_precision(read, places, first):
     assert model(images, noise=Noise(0)).logits.dtype == torch.float64
 
 
+@every("places, dtype", PLACES, [torch.float16, torch.float64])
+def test_images_of_another_precision_are_read_in_that_of_the_model(places, dtype):
+    model = make("hard", places)
+    images = (some_images() / 255).to(dtype)
+    found, expected = (model(these, sample=False, noise=Noise(0)).logits for these in (images, images.float()))
+    assert torch.equal(found, expected)
+
+
 # Gradients
 
 

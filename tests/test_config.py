@@ -383,7 +383,8 @@ def test_settings_that_exclude_each_other(arguments, message):
 def test_settings_that_go_together():
     assert parse([*GRID_DOT, "--attention.window=1", "--loss.reward_reaches_core=false"]).attention.window == 1
     assert parse([*GRID_DOT, "--read=soft", "--loss.reward_reaches_core=false"]).attention.scorer == "dot"
-    assert parse([*GRID_DOT, "--loss.reward_reaches_core=false", "--loss.mix=0.5"]).attention.scorer == "dot"
+    for mix in (["--loss.mix=0.5"], ["--loss.mix=0", "--loss.mix_end=0.5"]):
+        assert parse([*GRID_DOT, "--loss.reward_reaches_core=false", *mix]).attention.scorer == "dot"
     assert parse(["--attention.scorer=dot", "--network.glimpse_dim=9"]).attention.places == "plane"
     assert parse([*DIGITS, "--encoder.heads=5", "--encoder.dim=24"]).encoder.self_attention == 0
     assert parse([*BACKBONE, "--attention.scorer=dot", "--encoder.self_attention=2"]).encoder.heads == 4

@@ -39,6 +39,16 @@ def test_multiply_adds_of_recurrent_attention_by_hand():
     assert soft_cost.multiply_adds - hard_cost.multiply_adds in reads
 
 
+@pytest.mark.parametrize("read", ["hard", "soft"])
+@pytest.mark.parametrize("core", ["gru", "lstm"])
+def test_multiply_adds_of_a_learned_first_glimpse(read, core):
+    """One place more is chosen, from a state that is itself a parameter."""
+    options = [f"--network.core={core}", "--loss.baseline=none", f"--read={read}"]
+    models = [make(*options), make(*options, "--attention.first=learned")]
+    centre, learned = costs(models, [read, read], batch(), seconds=0)
+    assert learned.multiply_adds == centre.multiply_adds + 10 * 2
+
+
 def test_multiply_adds_of_whole_images_by_hand():
     fc, cnn = make("--model=fc"), make("--model=cnn")
     found = costs([fc, cnn], [None, None], batch(), seconds=0)

@@ -36,6 +36,12 @@ def whole(name="squeezenet1_1", seed=0):
     return torchvision.models.get_model(name).eval()
 
 
+@pytest.mark.parametrize("make", [make_small, make_backbone])
+def test_images_of_another_precision(make):
+    encoder, images = make().eval(), torch.rand(2, 3 if make is make_backbone else 1, 64, 64)
+    assert_close(encoder(images.double()), encoder(images))
+
+
 @pytest.mark.parametrize("stride, grid", [(8, (11, 11)), (12, (7, 7))])
 def test_small_grid(stride, grid):
     encoder = make_small(stride=stride, out_dim=16)

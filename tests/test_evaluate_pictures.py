@@ -178,6 +178,17 @@ def test_errors(runs, tmp_path, capsys, arguments, message):
     assert not list(tmp_path.iterdir())  # nothing half-made is left
 
 
+def test_config_files_of_the_same_name_are_compared_before_they_are_trained(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("glimpse.commands.scores.train_missing", lambda *_, **__: pytest.fail("it is too late now"))
+    files = [tmp_path / str(canvas) / "mine.yaml" for canvas in (60, 80)]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(f"data: {{canvas: {file.parent.name}}}\n")
+    assert evaluate.main(["compare", "--configs", *map(str, files), "--seeds=2"]) == 2
+    message = f"{files[0]} and {files[1]} cannot be compared: they do not have the same images"
+    assert message in capsys.readouterr().err
+
+
 def test_what_is_drawn_is_what_was_scored(tmp_path, monkeypatch):
     """Also where the first glimpse is random: an image chosen as a mistake is drawn as one."""
     from glimpse.commands import pictures

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from runs_helpers import start_python
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -167,6 +168,13 @@ def test_bad_arguments_exit_with_2(capsys):
         with pytest.raises(SystemExit) as caught:
             evaluate.main(arguments)
         assert caught.value.code == 2 and message in capsys.readouterr().err
+
+
+def test_a_reader_that_has_seen_enough():
+    """As with `| head`: nothing is left to say, and no traceback either."""
+    with start_python("evaluate.py", "translate", "dates-soft", "3 May 1998", "4 May 1998") as process:
+        process.stdout.close()
+        assert process.stderr.read() == "" and process.wait(100) == 1
 
 
 def test_readme_python_runs():

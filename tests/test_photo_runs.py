@@ -253,6 +253,15 @@ def test_a_run_that_begins_from_another(fine_tuned, root, tmp_path):
     )
 
 
+def test_a_run_that_begins_from_another_needs_no_other_weights(fine_tuned, root, tmp_path):
+    settings = {"data__root": root, "init_from": fine_tuned[0].folder, "encoder__weights": tmp_path / "nowhere.pth"}
+    task = build_task(parse(arguments(**settings)), ALONE)
+    assert_same_tensors(
+        {f"model.encoder.{key}": value for key, value in task.model.encoder.state_dict().items()},
+        encoder_of(fine_tuned[0]),
+    )
+
+
 # Several processes
 
 

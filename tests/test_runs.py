@@ -462,6 +462,14 @@ def test_a_run_is_not_compared_with_itself(several, tmp_path):
             load_runs([several["hard"], several["soft"], again])
 
 
+def test_runs_whose_classes_have_other_names_now(several, tmp_path):
+    run = Run(shutil.copytree(several["cnn"], tmp_path / "cnn"), tiny_config({"model": "cnn"}))
+    names = run.read_json("meta.json")["class_names"]
+    run.write_json("meta.json", {**run.read_json("meta.json"), "class_names": [*names[:3], "cat", *names[4:]]})
+    with pytest.raises(RunError, match=r"and 10 classes then, .* and 10 now; class cat then, 3 now$"):
+        load_runs([run.folder])
+
+
 def test_runs_whose_data_has_changed_are_not_compared(several, tmp_path):
     run = Run(shutil.copytree(several["cnn"], tmp_path / "cnn"), tiny_config({"model": "cnn"}))
     run.write_json("meta.json", {**run.read_json("meta.json"), "image_shape": [1, 60, 50]})

@@ -116,6 +116,13 @@ def test_import_is_quick():
     assert python("-c", code).returncode == 0
 
 
+@pytest.mark.parametrize("name", shipped_models())
+def test_a_model_reads_as_it_is_scored(name):
+    config = Run.open(name).config
+    model = load(name)
+    assert getattr(model, "model", model).how == (config.score.read or config.read)
+
+
 # Made-up ones
 
 

@@ -1,6 +1,7 @@
 """Training what is missing, and nothing else."""
 
 import dataclasses
+import shutil
 
 import pytest
 from runs_helpers import tiny_config
@@ -61,6 +62,15 @@ def test_goes_on_with_what_was_stopped(tmp_path, trained, capsys, monkeypatch):
     assert "Going on after epoch 1" in capsys.readouterr().out
     straight = Run.open(trained[1][0]).read_json("result.json")
     assert begun.read_json("result.json")["test"] == straight["test"]
+
+
+def test_goes_on_with_a_given_run_that_lies_elsewhere(trained, tmp_path):
+    _, folders, _ = trained
+    shutil.copytree(folders[0], tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "result.json").unlink()
+    [job, _] = jobs(tmp_path / "runs")
+    given = Run.open(tmp_path / "elsewhere")
+    assert train_missing([job], given=[given]) == [given.folder] and given.finished
 
 
 def test_finished_runs_come_before_unfinished_ones(trained):

@@ -274,6 +274,37 @@ def test_weights_to_begin_with(tmp_path):
         make(init_from=run.folder, encoder__dim=14)
 
 
+def swap_words(root, one, other):
+    """Put one English word of the text in the place of another, as often as it occurs."""
+    for file in root.glob("*.en"):
+        file.write_text(file.read_text().replace(one, other))
+
+
+def test_weights_for_other_words_are_refused(tmp_path):
+    settings = {"data__kind": "parallel", "data__root": write_text(tmp_path / "text"), "train__batch_size": 4}
+    run = untrained(tmp_path / "run", **settings)
+    make(**settings, init_from=run.folder)
+    swap_words(tmp_path / "text", "dog", "cat")
+    with pytest.raises(RunError, match="run knows as many words as there are in the data, but others: not cat$"):
+        make(**settings, init_from=run.folder)
+
+
+def test_going_on_with_other_words_is_refused(tmp_path, capsys):
+    settings = {"data__kind": "parallel", "data__root": write_text(tmp_path / "text"), "train__batch_size": 4}
+
+    def stop(engine):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(parse(options(**settings, train__limit="null")), name="", folder=tmp_path / "run", remark=stop)
+    swap_words(tmp_path / "text", "dog", "cat")
+    assert train_main(["--resume", str(tmp_path / "run")]) == 2
+    message = "is not what it was begun with: other source words ("
+    assert message in (error := capsys.readouterr().err) and "dog then, cat now" in error
+    swap_words(tmp_path / "text", "cat", "dog")
+    assert train_main(["--resume", str(tmp_path / "run")]) == 0
+
+
 def test_two_processes_do_what_one_does(tmp_path):
     """Texts of different lengths, dropout on both sides, hard reads, some batches read softly."""
     settings = {

@@ -107,7 +107,8 @@ def compare(options: Namespace) -> None:
         raise ConfigError("there is nothing to compare: give run folders, or --configs with config files")
     # All that can be known to be wrong is looked at before hours of training, not after.
     given = [Run.open(folder) for folder in options.runs]
-    configs = {**{str(run): run.config for run in given}, **{job.name: job.config for job in jobs}}
+    configs = {str(run): run.config for run in given}
+    configs |= {str(file): job.config for file, job in zip(options.configs, jobs[:: options.seeds or 1], strict=True)}
     kind = kind_of(configs)
     if kind != "translator":
         for name, config in configs.items():

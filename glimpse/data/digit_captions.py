@@ -44,6 +44,11 @@ class Scenes(NamedTuple):
         return Scenes(self.layout.rows(rows), self.numbers[rows], self.wording[rows])
 
 
+def least_pixels(most_digits: int) -> int:
+    """Of a canvas for so many digits: a fuller one would take too many draws to find places without overlap."""
+    return 9 * most_digits * _DIGIT**2 // 4 if most_digits > 1 else _DIGIT**2
+
+
 class DigitCaptions(CaptionData):
     """One split of canvases with digits and their captions.
 
@@ -85,10 +90,9 @@ class DigitCaptions(CaptionData):
             )
             for number in range(1, most_digits + 1)
         }
-        # Fuller canvases would take too many draws to find places without overlap.
-        if most_digits > 1 and 4 * height * width < 9 * most_digits * _DIGIT**2:
+        if height * width < (least := least_pixels(most_digits)):
             raise ValueError(
-                f"canvas must have at least {9 * most_digits * _DIGIT**2 // 4} pixels for {most_digits} digits, "
+                f"canvas must have at least {least} pixels for {most_digits} digits, "
                 f"got {height} x {width} = {height * width}"
             )
         self._split = split
