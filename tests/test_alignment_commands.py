@@ -179,7 +179,7 @@ def test_compare(runs, tmp_path, capsys):
             "{soft} translates and {classifier} classifies: they cannot be shown or compared together",
         ),
         ("compare {captioner} {soft} --out {tmp}/x", "{captioner} writes captions and {soft} translates: .*"),
-        ("compare {soft} --configs {captions} --out {tmp}/x", "{soft} translates and digit_captions_soft writes .*"),
+        ("compare {soft} --configs {captions} --out {tmp}/x", "{soft} translates and {captions} writes .*"),
         ("report {classifier} {soft} --out {tmp}/x.html", "{classifier} classifies and {soft} translates: .*"),
     ],
 )  # fmt: skip

@@ -143,7 +143,7 @@ def test_unknown_words_are_named(runs, capsys):
         ),
         ("coverage {dates} --out {tmp}/x.png", "{dates} translates: .*"),
         ("variance {dates} --out {tmp}/x.png", "{dates} translates: .*"),
-        ("compare --configs {captions} --out {tmp}/x", "digit_captions_soft writes captions: .*"),
+        ("compare --configs {captions} --out {tmp}/x", "{captions} writes captions: .*"),
     ],
 )
 def test_mistakes(command, message, runs, tmp_path, capsys):
