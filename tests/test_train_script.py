@@ -203,7 +203,10 @@ def test_killed_runs_end_like_undisturbed_ones(tmp_path, few_test_images):
 
 def test_interrupt_says_how_to_go_on(tmp_path):
     run = Run(tmp_path / "run", tiny_config())
+    # Tests that run in the background ignore interrupts, and what they start would ignore them too.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = start_python("train.py", *tiny({"train.epochs": 1000}), f"--run_dir={run.folder}")
+    signal.signal(signal.SIGINT, handler)
     wait_for_rows(process, run)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
