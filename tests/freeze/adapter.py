@@ -1,0 +1,343 @@
+"""The only file of the frozen tests that knows the package's internals.
+
+The frozen expectations name settings, weights and scores as the package did when they were written. When the package
+changes a name or moves a module, the functions here translate; what they take and return stays as it is.
+
+    settings    a flat dict from dotted names (the frozen ones) to plain values (numbers, strings, lists, None)
+    arguments   a list of words of a command line, with the frozen names: ["configs/x.yaml", "--train.epochs", "5"]
+    folder      a run folder, or the name of a shipped model
+"""
+
+import contextlib
+import importlib.util
+import io
+import json
+import operator
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import glimpse
+from glimpse.build import build_data, build_task, make_captioner, make_model, make_translator
+from glimpse.captioning import describe, score_captions
+from glimpse.classification import observe, summarise
+from glimpse.comparison import modes_of
+from glimpse.config import Config, keys
+from glimpse.engine import Engine
+from glimpse.loading import load_captioner, load_runs
+from glimpse.parsing import parse, split
+from glimpse.processes import processes
+from glimpse.runs import BEST, LAST, Run
+from glimpse.translation import pairs_of, score_translations
+
+REPOSITORY = Path(__file__).parents[2]
+CONFIGS = REPOSITORY / "configs"
+ROLLOUTS = 2  # of the averaged scores
+
+
+# Settings
+
+
+def shipped_names() -> list[str]:
+    """The names of the models that ship with the package."""
+    return glimpse.shipped_models()
+
+
+def config_names() -> list[str]:
+    """The names of the config files."""
+    return sorted(file.stem for file in CONFIGS.glob("*.yaml"))
+
+
+def load_settings(folder: str | Path) -> dict[str, Any]:
+    """The settings of a run: those that exist for its kind of model and data."""
+    return _flat(Run.open(folder).config)
+
+
+def parse_command(arguments: list[str]) -> dict[str, Any]:
+    """The settings of a command line of train.py: those that exist for its kind of model and data.
+
+    With --resume RUN there are none: an empty dict.
+    """
+    words, options, settings = split(arguments, ["resume", "run_dir"])
+    if "resume" in options:
+        return {}
+    return _flat(parse(settings, file=REPOSITORY / words[0] if words else None))
+
+
+def idle_settings(settings: dict[str, Any]) -> dict[str, str]:
+    """The frozen settings that need not exist any more for such a run, each with the reason why it changes nothing.
+
+    Args:
+        settings: All frozen settings of the run.
+    """
+    return {}
+
+
+def parse_evaluate(arguments: list[str]) -> dict[str, Any]:
+    """What evaluate.py makes of its command line, paths as strings."""
+    options = vars(_script("evaluate").parse_arguments(arguments))
+    return json.loads(json.dumps(options, default=str))
+
+
+def _flat(config: Config) -> dict[str, Any]:
+    """The settings by their dotted names."""
+    found = {}
+    for key in keys():
+        value = operator.attrgetter(key)(config)
+        found[key] = list(value) if isinstance(value, tuple) else value
+    return found
+
+
+def _config(settings: dict[str, Any]) -> Config:
+    """The config of frozen settings, which go through the parser as a user's do."""
+    if settings.get("model") in ("captioner", "translator"):  # must name a baseline even where nothing is sampled
+        settings = {"loss.baseline": "moving_average", **settings}
+    return parse([f"--{key}={_text(value)}" for key, value in settings.items()])
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+# Models
+
+
+def initial_model(name: str, about: dict[str, Any], overrides: dict[str, Any] | None = None) -> nn.Module:
+    """The model of a config file before any training, random encoders included.
+
+    Args:
+        name: Of the config file.
+        about: What the data would say: image_shape and num_classes, or image_shape and vocabulary_size, or
+            source_size and vocabulary_size.
+        overrides: Settings that differ from those of the file.
+    """
+    options = [f"--{key}={_text(value)}" for key, value in (overrides or {}).items()]
+    config = parse(options, file=CONFIGS / f"{name}.yaml")
+    if config.model == "translator":
+        return make_translator(config, **about)
+    about = {**about, "image_shape": tuple(about["image_shape"])}
+    if config.model == "captioner":
+        return make_captioner(config, **about, pretrained=False)
+    return make_model(config, **about)
+
+
+def load_weights(folder: str | Path) -> dict[str, Tensor]:
+    """The state_dict of a trained model, as it is loaded to be used."""
+    loaded = glimpse.load(folder)
+    return getattr(loaded, "model", loaded).state_dict()
+
+
+def last_weights(folder: Path) -> dict[str, Tensor]:
+    """The weights to resume a run from, by their frozen names."""
+    tensors, _ = Run.open(folder).load(LAST)
+    return {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
+
+
+# Scores
+
+
+def score(folder: str, limit: int) -> dict[str, Any]:
+    """Scores on the first test examples, as the model is scored after its training, and what it answers.
+
+    Returns:
+        "scores": of classifiers as `evaluate.py score --json --rollouts 2` has them, a dict for each mode; of
+        captioners and translators one dict. "answers": the digits after the last glimpse in one string, or the
+        sentences.
+    """
+    run = Run.open(folder)
+    config = run.config
+    if config.model == "captioner":
+        loaded = load_captioner(folder)
+        told = describe(
+            loaded.model,
+            loaded.vocabulary,
+            build_data(config.data).test,
+            how=config.score.read or config.read,
+            width=config.score.beam,
+            length_penalty=config.score.length_penalty,
+            max_length=config.decoder.max_length,
+            batch_size=config.score.batch_size,
+            limit=limit,
+        )
+        return {"scores": score_captions(told), "answers": [" ".join(one.words) for one in told]}
+    if config.model == "translator":
+        pairs = pairs_of(build_data(config.data).test, limit)
+        translations = glimpse.load(folder).translate_pairs(pairs)
+        return {
+            "scores": score_translations(translations),
+            "answers": [" ".join(one.words) for one in translations],
+        }
+    [loaded], splits = load_runs([folder])
+    scores, answers = {}, ""
+    for mode in modes_of(loaded.model, loaded.how):
+        outcome = observe(
+            loaded.model,
+            splits.test,
+            how=loaded.how,
+            mode=mode,
+            rollouts=ROLLOUTS,
+            batch_size=config.score.batch_size,
+            limit=limit,
+            seed=0,
+        )
+        scores[mode] = summarise(outcome)
+        if mode == "greedy":
+            answers = "".join(map(str, outcome.answers[:, -1].argmax(-1).tolist()))
+    return {"scores": scores, "answers": answers}
+
+
+def score_as_user(folder: str, limit: int) -> dict[str, Any]:
+    """What `evaluate.py score --json` prints: "scores", "read", and where it applies "stopping"."""
+    arguments = ["score", str(folder), "--json", f"--limit={limit}", f"--rollouts={ROLLOUTS}", "--threads=1"]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert _script("evaluate").main([*arguments, "--device=cpu"]) == 0
+    [found] = json.loads(printed.getvalue())
+    return {key: found[key] for key in ("scores", "read", "stopping") if key in found}
+
+
+# Training
+
+
+def curve(settings: dict[str, Any], steps: int, *, world_size: int = 1) -> list[dict[str, float]]:
+    """The terms of the loss, weighted sum included, and the learning rate at each step of a training.
+
+    Args:
+        settings: All that matter; train.log_every has to be 1.
+        steps: How many steps they make; checked.
+        world_size: Processes that share every batch.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        train(settings, Path(folder, "run"), world_size=world_size)
+        rows = Run.open(Path(folder, "run")).rows()
+    rows = [{key: value for key, value in row.items() if key != "epoch"} for row in rows if "lr" in row]
+    assert [row.pop("step") for row in rows] == list(range(1, steps + 1))
+    return rows
+
+
+def train(settings: dict[str, Any], folder: Path, *, epochs: int | None = None, world_size: int = 1) -> None:
+    """Train a new run, without the scores of the test.
+
+    Args:
+        settings: All that differ from the defaults.
+        folder: Where.
+        epochs: Stop after so many epochs as if killed; all are done if not given.
+        world_size: Processes that share every batch.
+    """
+    if world_size > 1:
+        _together([__file__, json.dumps({"settings": settings, "folder": str(folder), "epochs": epochs})], world_size)
+        return
+    config = _config(settings)
+    with processes(config.train.device, config.train.threads) as here:
+        task = build_task(config, here)
+        about = {"name": folder.name, **task.about(), **here.about()}
+        run = Run.create(config, name=folder.name, about=about, folder=folder) if here.main else Run(".", config)
+        _train(Engine(task, run, here), epochs)
+
+
+def resume(folder: Path) -> None:
+    """Go on with a run in this process to its end, without the scores of the test."""
+    run = Run.open(folder)
+    with processes(run.config.train.device, run.config.train.threads) as here:
+        engine = Engine(build_task(run.config, here, run), run, here)
+        engine.resume()
+        _train(engine)
+
+
+def resume_as_user(folder: Path, *, world_size: int = 1) -> None:
+    """Go on with a run by `train.py --resume`, the scores of the test included."""
+    if world_size > 1:
+        _together([str(REPOSITORY / "train.py"), "--resume", str(folder)], world_size)
+    else:
+        assert _script("train").main(["--resume", str(folder)]) == 0
+
+
+def set_data_root(folder: Path, root: Path) -> None:
+    """Let a run find its data elsewhere."""
+    file = folder / "config.yaml"
+    before, after = "\n  root: images\n", f"\n  root: {root}\n"
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after))
+
+
+def scrub(folder: Path) -> None:
+    """Take what only one machine knows out of a run folder that was just written: paths, the command, the computer."""
+    run = Run.open(folder)
+    file = folder / "config.yaml"
+    lines = file.read_text().splitlines(keepends=True)
+    root = "images" if run.config.data.kind == "folder" else "data"
+    file.write_text("".join(f"  root: {root}\n" if line.startswith("  root: /") else line for line in lines))
+    about = {**run.read_json("meta.json"), "command": ["train.py"], "machine": "Linux x86_64"}
+    run.write_json("meta.json", about)
+    kept = {"config.yaml", "meta.json", "metrics.jsonl", LAST, BEST}
+    assert {path.name for path in folder.iterdir()} == kept
+
+
+class _Stop(BaseException):
+    """An end as sudden as an exception can make it."""
+
+
+def _train(engine: Engine, epochs: int | None = None) -> None:
+    batches = engine.task.batches
+
+    def stopping(epoch: int) -> Iterator[Any]:
+        if epoch == epochs:
+            raise _Stop
+        return batches(epoch)
+
+    engine.task.batches = stopping
+    with contextlib.suppress(_Stop):
+        engine.train(lambda line: None)
+
+
+def _together(arguments: list[str], world_size: int) -> None:
+    """Run Python as several processes that find each other, as torchrun starts them, to their end."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    path = os.pathsep.join([str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
+    shared = {"WORLD_SIZE": str(world_size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
+    running = [
+        subprocess.Popen(
+            [sys.executable, *arguments],
+            env={**os.environ, **shared, "PYTHONPATH": path, "RANK": str(rank)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(world_size)
+    ]
+    try:
+        errors = [process.communicate(timeout=100)[1] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    assert [process.returncode for process in running] == [0] * world_size, errors
+
+
+_scripts: dict[str, Any] = {}
+
+
+def _script(name: str) -> Any:
+    """A script of the repository as a module."""
+    if name not in _scripts:
+        spec = importlib.util.spec_from_file_location(f"frozen_{name}", REPOSITORY / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        _scripts[name] = module
+    return _scripts[name]
+
+
+if __name__ == "__main__":  # one of several processes
+    torch.set_num_threads(1)
+    asked = json.loads(sys.argv[1])
+    train(asked["settings"], Path(asked["folder"]), epochs=asked["epochs"])
