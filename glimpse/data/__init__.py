@@ -1,23 +1,24 @@
-"""Data sets: cluttered MNIST from the embedded MNIST files, torchvision's own, and folders of images."""
+"""Data sets: what there is to look at, in splits and batches.
 
-from glimpse.data.base import Batch, DataError, DataSet, Splits
-from glimpse.data.cluttered import ClutteredMNIST, Layout, cluttered_mnist
-from glimpse.data.image_data import ImageData
-from glimpse.data.images import image_folder, torchvision_data, torchvision_names
-from glimpse.data.mnist import load_mnist, unpack_mnist
+Imports `config` and the modules beside the packages.
+Start with `base.py`; `cluttered_mnist.py` is the default data set.
+"""
 
-__all__ = [
-    "Batch",
-    "ClutteredMNIST",
-    "DataError",
-    "DataSet",
-    "ImageData",
-    "Layout",
-    "Splits",
-    "cluttered_mnist",
-    "image_folder",
-    "load_mnist",
-    "torchvision_data",
-    "torchvision_names",
-    "unpack_mnist",
-]
+from glimpse.files import lazy_exports
+
+_HOMES = {
+    "Batch": "base",
+    "ClutteredMNIST": "cluttered_mnist",
+    "DataSet": "base",
+    "ImageData": "image_loader",
+    "Layout": "cluttered_mnist",
+    "Splits": "base",
+    "image_folder": "image_folders",
+    "load_mnist": "mnist",
+    "torchvision_data": "image_folders",
+    "torchvision_names": "image_folders",
+    "unpack_mnist": "mnist",
+}
+
+__all__ = list(_HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -16,12 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# First word of every seed: streams with different purposes never share random numbers.
-PERMUTATION, TRAIN_BATCH, FROZEN, HOLD_OUT, EPISODES = 1, 2, 3, 4, 5
-
-
-class DataError(ValueError):
-    """Something is wrong with the data or its folder; the message is meant for the user."""
+from glimpse.errors import DataError
+from glimpse.seeding import Stream, permutation
 
 
 class Batch(NamedTuple):
@@ -94,33 +90,6 @@ class Splits(NamedTuple):
     test: DataSet
 
 
-def random_bits(*words: int, shape: Sequence[int]) -> np.ndarray:
-    """Uniform 64-bit integers that depend on `words` alone.
-
-    Args:
-        words: the seed. Callers with the same first word must give the same number of words.
-        shape: shape of the result.
-
-    Returns:
-        Array of `shape`, uint64.
-    """
-    generator = np.random.Philox(np.random.SeedSequence(words))
-    return generator.random_raw(int(np.prod(shape))).reshape(shape)
-
-
-def below(bits: np.ndarray, high: int | np.ndarray) -> np.ndarray:
-    """Maps 64 random bits to integers uniform in [0, high), high < 2**32, in integer arithmetic.
-
-    The upper 32 bits, as a fraction, times `high`: the bias is below `high` / 2**32.
-    """
-    return (((bits >> np.uint64(32)) * np.asarray(high, np.uint64)) >> np.uint64(32)).astype(np.int64)
-
-
-def permutation(*words: int, size: int) -> np.ndarray:
-    """A random order of 0..size-1, (size,) int64, that depends on `words` alone."""
-    return np.argsort(random_bits(*words, shape=(size,)), kind="stable")
-
-
 def shuffled_batches(
     size: int, *, stream: int, seed: int, epoch: int, batch_size: int, rank: int, world_size: int
 ) -> tuple[np.ndarray, slice]:
@@ -149,7 +118,7 @@ def shuffled_batches(
     num_batches = size // batch_size
     if num_batches == 0:
         raise DataError(f"batch_size must be at most the {size} examples of the data set, got {batch_size}")
-    order = permutation(PERMUTATION, stream, seed, epoch, size=size)[: num_batches * batch_size]
+    order = permutation(Stream.PERMUTATION, stream, seed, epoch, size=size)[: num_batches * batch_size]
     share = batch_size // world_size
     return order.reshape(num_batches, batch_size), slice(rank * share, (rank + 1) * share)
 

@@ -11,15 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glimpse.data.base import below, ordered_batches, permutation, random_bits, shuffled_batches
+from glimpse.data.base import ordered_batches, shuffled_batches
 from glimpse.data.mnist import SPLITS, Split
-
-Words = tuple[str, ...]  # a caption: lower-case words without punctuation
+from glimpse.data.vocabulary import Words
+from glimpse.seeding import Stream, below, permutation, random_bits
 
 GROUP = 32  # batches that are sorted together by the length of their captions
-
-# First words of the seeds of `StoredCaptions`, see `base.random_bits`; the second tells the splits apart.
-_CHOICE, _ORDER = 301, 302
 
 
 class Captioned(NamedTuple):
@@ -34,6 +31,7 @@ class Captioned(NamedTuple):
 class CaptionData(ABC):
     """A caption data set that can be visited shuffled (training) or in a fixed order (scoring)."""
 
+    selection_metric = "BLEU-4"  # the score that selects the best epoch
     image_shape: tuple[int, int, int]  # (C, H, W)
 
     @abstractmethod
@@ -133,13 +131,13 @@ class StoredCaptions(CaptionData):
             world_size=world_size,
         )
         numbers = np.array([len(captions) for captions in self.captions])
-        choices = below(random_bits(_CHOICE, stream, seed, epoch, shape=(len(self),)), numbers)
+        choices = below(random_bits(Stream.CAPTION_CHOICE, stream, seed, epoch, shape=(len(self),)), numbers)
         chosen = [captions[choice] for captions, choice in zip(self.captions, choices, strict=True)]
         lengths = np.array([len(caption) for caption in chosen])
         batches = []
         for group, start in enumerate(range(0, len(order), GROUP)):
             rows = order[start : start + GROUP].ravel()
-            words = (_ORDER, stream, seed, epoch, group)
+            words = (Stream.CAPTION_ORDER, stream, seed, epoch, group)
             batches += rows[batches_by_length(lengths[rows], *words, batch_size=batch_size)][:, share].tolist()
         return self._captioned(batches, [(caption,) for caption in chosen])
 

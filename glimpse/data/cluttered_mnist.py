@@ -24,18 +24,9 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
-from glimpse.data.base import (
-    FROZEN,
-    TRAIN_BATCH,
-    Batch,
-    DataSet,
-    Splits,
-    below,
-    ordered_batches,
-    random_bits,
-    shuffled_batches,
-)
+from glimpse.data.base import Batch, DataSet, Splits, ordered_batches, shuffled_batches
 from glimpse.data.mnist import SPLITS, Split, load_mnist
+from glimpse.seeding import Stream, below, random_bits
 
 Target = Literal["label", "mark", "combine", "sum"]
 _DIGIT = 28  # side of an MNIST image
@@ -140,7 +131,7 @@ class ClutteredMNIST(DataSet):
         )
         # Every process draws for the whole batch, which is cheap, and composes only its own rows.
         return (
-            self.compose(self.draw(TRAIN_BATCH, self._stream, seed, epoch, i, first_digits=first).rows(share))
+            self.compose(self.draw(Stream.TRAIN_BATCH, self._stream, seed, epoch, i, first_digits=first).rows(share))
             for i, first in enumerate(order)
         )
 
@@ -155,7 +146,7 @@ class ClutteredMNIST(DataSet):
 
     @cached_property
     def _frozen(self) -> Layout:
-        return self.draw(FROZEN, self._stream, first_digits=np.arange(len(self)))
+        return self.draw(Stream.FROZEN, self._stream, first_digits=np.arange(len(self)))
 
     def digest(self) -> str:
         """The sha256 of all images, then all targets, then all boxes of the frozen set."""

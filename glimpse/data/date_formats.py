@@ -22,8 +22,8 @@ from datetime import date
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeVar
 
-from glimpse.data.captions import Words
-from glimpse.data.translation import Pair, Span
+from glimpse.data.sentence_pairs import Pair, Span
+from glimpse.data.vocabulary import Words
 
 FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
 SHORT_FROM = 1950  # the first of the hundred years that may be written with two digits

@@ -12,16 +12,15 @@ from functools import cached_property
 
 import numpy as np
 
-from glimpse.data.base import below, permutation, random_bits
 from glimpse.data.date_formats import FIRST, LAST, split_date, write
 from glimpse.data.mnist import SPLITS
-from glimpse.data.translation import Pair, Script, TranslationData, TranslationSplits
+from glimpse.data.sentence_pairs import Pair, Script, TranslationData, TranslationSplits
+from glimpse.seeding import Stream, below, permutation, random_bits
 
 _SIZES = {"train": 20_000, "valid": 2_000, "test": 5_000}
 _PARTS = {"train": range(3, 20), "valid": range(0, 1), "test": range(1, 3)}  # of twenty
 
-# First word of every seed, see `base.random_bits`; the second tells the splits apart.
-_CONTENT, _SPLIT, _WHICH = 501, 502, 503
+# Second or third word of a seed, after the stream: which examples it is for.
 _TRAINING, _FROZEN, _VOCABULARY = 0, 1, 2
 
 
@@ -31,6 +30,8 @@ class Dates(TranslationData):
     In training, dates and formats are drawn afresh at every visit. The frozen set that `in_order` visits has no date
     twice.
     """
+
+    selection_metric = "exact"  # a date is right or wrong
 
     script = Script(split=split_date, join="".join)
 
@@ -42,7 +43,7 @@ class Dates(TranslationData):
     def days(self) -> np.ndarray:
         """The calendar dates of the split, as the ordinals of `datetime.date`."""
         count = LAST.toordinal() - FIRST.toordinal() + 1
-        part = below(random_bits(_SPLIT, shape=(count,)), 20)
+        part = below(random_bits(Stream.DATE_SPLIT, shape=(count,)), 20)
         return FIRST.toordinal() + np.flatnonzero(np.isin(part, _PARTS[self.split]))
 
     def vocabulary_pairs(self) -> Iterator[Pair]:
@@ -61,13 +62,13 @@ class Dates(TranslationData):
     @cached_property
     def _frozen(self) -> list[Pair]:
         number = SPLITS.index(self.split)
-        days = self.days[permutation(_WHICH, number, size=len(self.days))[: len(self)]]
-        bits = random_bits(_CONTENT, number, _FROZEN, 0, 0, 0, shape=(len(days),))
+        days = self.days[permutation(Stream.DATE_CHOICE, number, size=len(self.days))[: len(self)]]
+        bits = random_bits(Stream.DATE_CONTENT, number, _FROZEN, 0, 0, 0, shape=(len(days),))
         return _write(days, bits)
 
     def _draw(self, count: int, *words: int) -> list[Pair]:
         """Draws dates and formats; they depend on the words and the split."""
-        bits = random_bits(_CONTENT, SPLITS.index(self.split), *words, shape=(2, count))
+        bits = random_bits(Stream.DATE_CONTENT, SPLITS.index(self.split), *words, shape=(2, count))
         return _write(self.days[below(bits[0], len(self.days))], bits[1])
 
     def digest(self) -> str:

@@ -16,19 +16,20 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from glimpse.data.base import below, ordered_batches, random_bits, shuffled_batches
-from glimpse.data.captions import GROUP, CaptionData, Captioned, CaptionSplits, Words, batches_by_length
-from glimpse.data.cluttered import ClutteredMNIST, Layout
+from glimpse.data.base import ordered_batches, shuffled_batches
+from glimpse.data.captions import GROUP, CaptionData, Captioned, CaptionSplits, batches_by_length
+from glimpse.data.cluttered_mnist import ClutteredMNIST, Layout
 from glimpse.data.digit_grammar import MOST_DIGITS, Digit, Scene, captions_of
 from glimpse.data.mnist import SPLITS, Split, load_mnist
+from glimpse.data.vocabulary import Words
+from glimpse.seeding import Stream, below, random_bits
 
 NUM_REFERENCES = 5
 _SIZES = {"train": 50_000, "valid": 2_000, "test": 5_000}
 _DIGIT = 28  # side of an MNIST image
 _TRIES = 16  # placements that are drawn at once, and the first without overlap taken
 
-# First word of every seed, see `base.random_bits`; the second tells the streams of the splits apart.
-_CONTENT, _NUMBER, _PLACES, _WORDING, _ORDER = 201, 202, 203, 204, 205
+# Second or third word of a seed, after the stream: which examples it is for.
 _TRAINING, _FROZEN, _VOCABULARY = 0, 1, 2
 
 
@@ -56,6 +57,8 @@ class DigitCaptions(CaptionData):
     the split's first `len` digits, the others are drawn with replacement from all. `in_order` is a frozen set with five
     references each, whose image i has digit i of the split first.
     """
+
+    selection_metric = "true_and_complete"
 
     def __init__(
         self,
@@ -139,7 +142,7 @@ class DigitCaptions(CaptionData):
             # Every process words the whole group, which sorting needs, and paints only its own rows.
             captions = self._captions(scenes)
             lengths = [len(caption) for (caption,) in captions]
-            words = (_ORDER, SPLITS.index(self._split), *words)
+            words = (Stream.DIGIT_ORDER, SPLITS.index(self._split), *words)
             for batch in batches_by_length(lengths, *words, batch_size=first.shape[1]):
                 rows = batch[share]
                 yield self._paint(scenes.rows(rows), [captions[row] for row in rows])
@@ -178,15 +181,15 @@ class DigitCaptions(CaptionData):
         """
         words = (SPLITS.index(self._split), *words)
         batch = len(first_digits)
-        layout = self._painters[self._most].draw(_CONTENT, *words, first_digits=first_digits)
-        numbers = 1 + below(random_bits(_NUMBER, *words, shape=(batch,)), self._most)
+        layout = self._painters[self._most].draw(Stream.DIGIT_CONTENT, *words, first_digits=first_digits)
+        numbers = 1 + below(random_bits(Stream.DIGIT_NUMBER, *words, shape=(batch,)), self._most)
         corners = np.empty_like(layout.digit_corners)
         _, height, width = self.image_shape
         highs = np.array([height - _DIGIT + 1, width - _DIGIT + 1])
         left, attempt = np.arange(batch), 0  # rows that have no places yet
         while len(left):
             shape = (len(left), _TRIES, self._most, 2)
-            tries = below(random_bits(_PLACES, *words, attempt, shape=shape), highs)
+            tries = below(random_bits(Stream.DIGIT_PLACES, *words, attempt, shape=shape), highs)
             free = _apart(tries, numbers[left])  # (rows left, tries)
             found = free.any(axis=1)
             corners[left[found]] = tries[found, free[found].argmax(axis=1)]
@@ -194,7 +197,7 @@ class DigitCaptions(CaptionData):
         return Scenes(
             layout._replace(digit_corners=corners),
             numbers,
-            random_bits(_WORDING, *words, shape=(batch, num_captions)),
+            random_bits(Stream.DIGIT_WORDING, *words, shape=(batch, num_captions)),
         )
 
     def _captions(self, scenes: Scenes) -> list[list[Words]]:

@@ -8,8 +8,7 @@ relation. Its reading has no choices:
 - what is said of a plural noun holds for each of its digits, and a relation for every pair of digits;
 - places are the nine cells that thirds of the canvas make, by the centre of a digit: "at the top" is the cell in the
   middle of the top row, "on the left" that in the middle of the left column;
-- "above", "below", "left of" and "right of" are by centres, at least `MARGIN` pixels apart along that axis and no
-  farther apart along the other.
+- "above", "below", "left of", "right of": centers at least `MARGIN` pixels apart on that axis, no more on the other.
 
 The sentences, where NOUN is "a three", "an eight", "another three" (after an earlier one), "the digit three" or "two
 threes" (up to four), and BE agrees with the first noun:
@@ -25,7 +24,7 @@ from collections.abc import Sequence
 from itertools import pairwise, permutations
 from typing import Literal, NamedTuple
 
-from glimpse.data.captions import Words
+from glimpse.data.vocabulary import Words
 
 MARGIN = 14  # pixels, half the side of a digit
 LONGEST = 16  # words in a caption of `captions_of`
@@ -335,8 +334,7 @@ def _chains(groups: list[list[Digit]], canvas: tuple[int, int]) -> list[Wording]
         ended = Claims((*nouns[:-1], nouns[-1]._replace(place=places[-1])), relations)
         wordings += [Wording(ended, frame) for frame in (*_OPENINGS, "is")]
     if len(nouns) == 4:
-        in_pairs = Claims(nouns, (relations[0], None, relations[2]))
-        wordings += [Wording(in_pairs, frame) for frame in _OPENINGS]
+        wordings += [Wording(Claims(nouns, (relations[0], None, relations[2])), frame) for frame in _OPENINGS]
     if len(nouns) == 2:
         if relations[0] in ("left", "right"):
             wordings += [way._replace(long=True) for way in wordings[:6]]
@@ -348,7 +346,5 @@ def _chains(groups: list[list[Digit]], canvas: tuple[int, int]) -> list[Wording]
 def _nouns(groups: list[list[Digit]], canvas: tuple[int, int]) -> tuple[tuple[Noun, ...], list[Cell | None]]:
     """The noun of each group, and the place that all its digits share, if they do."""
     cells = [{_cell(digit, canvas) for digit in group} for group in groups]
-    return (
-        tuple(Noun(group[0].label, len(group)) for group in groups),
-        [shared.pop() if len(shared) == 1 else None for shared in cells],
-    )
+    nouns = tuple(Noun(group[0].label, len(group)) for group in groups)
+    return nouns, [shared.pop() if len(shared) == 1 else None for shared in cells]

@@ -9,8 +9,10 @@ import numpy as np
 from PIL import Image, ImageOps
 from torchvision import datasets
 
-from glimpse.data.base import HOLD_OUT, DataError, Splits, permutation
-from glimpse.data.image_data import Part, make_splits
+from glimpse.data.base import Splits
+from glimpse.data.image_loader import Part, make_splits
+from glimpse.errors import DataError
+from glimpse.seeding import Stream, permutation
 
 # They fit the signature of a classification data set, but their targets are attributes, boxes or masks.
 _NOT_CLASSES = {"CelebA", "Cityscapes", "Kitti", "WIDERFace"}
@@ -170,7 +172,7 @@ def _hold_out(labels: np.ndarray, fractions: list[float], class_names: Sequence[
     parts: list[list[np.ndarray]] = [[] for _ in range(1 + len(fractions))]
     for label, name in enumerate(class_names):
         members = np.flatnonzero(labels == label)
-        members = members[permutation(HOLD_OUT, label, size=len(members))]
+        members = members[permutation(Stream.HOLD_OUT, label, size=len(members))]
         counts = [max(1, round(fraction * len(members))) for fraction in fractions]
         if sum(counts) >= len(members):
             wanted = " + ".join(map(str, counts))

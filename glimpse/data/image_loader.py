@@ -14,16 +14,9 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import DatasetFolder
 from torchvision.transforms.v2 import functional
 
-from glimpse.data.base import (
-    FROZEN,
-    Batch,
-    DataError,
-    DataSet,
-    Splits,
-    ordered_batches,
-    permutation,
-    shuffled_batches,
-)
+from glimpse.data.base import Batch, DataSet, Splits, ordered_batches, shuffled_batches
+from glimpse.errors import DataError
+from glimpse.seeding import Stream, permutation
 
 _GREY_MODES = {"1", "L", "LA", "La"}
 
@@ -76,7 +69,7 @@ class ImageData(DataSet):
             resize: whether images of another size are resized or refused.
             workers: number of processes that read images; 0 reads in this one.
         """
-        self._part = part._replace(indices=part.indices[permutation(FROZEN, 0, size=len(part.indices))])
+        self._part = part._replace(indices=part.indices[permutation(Stream.FROZEN, 0, size=len(part.indices))])
         self._resize, self._workers = resize, workers
         self.class_names, self.num_classes = class_names, len(class_names)
         self.image_shape = image_shape

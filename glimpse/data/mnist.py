@@ -20,7 +20,7 @@ import numpy as np
 import platformdirs
 from torchvision.datasets import MNIST
 
-from glimpse.data.base import DataError
+from glimpse.errors import DataError
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")

@@ -17,11 +17,10 @@ from pathlib import Path
 import numpy as np
 import regex
 
-from glimpse.data.base import DataError
-from glimpse.data.captions import Words
 from glimpse.data.mnist import SPLITS, Split
-from glimpse.data.translation import Pair, Script, TranslationData, TranslationSplits
-from glimpse.text import SPECIAL
+from glimpse.data.sentence_pairs import Pair, Script, TranslationData, TranslationSplits
+from glimpse.data.vocabulary import SPECIAL, Words
+from glimpse.errors import DataError
 
 # Letters with the marks that belong to them, digits, and the two joiners of Indic and Persian words; or else one sign.
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}\u200c\u200d]+|\S")

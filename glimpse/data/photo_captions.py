@@ -20,11 +20,13 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional
 from tqdm import tqdm
 
-from glimpse.data.base import HOLD_OUT, DataError, ordered_batches, permutation
-from glimpse.data.captions import CaptionSplits, StoredCaptions, Words
-from glimpse.data.image_data import read_batches
+from glimpse.data.base import ordered_batches
+from glimpse.data.captions import CaptionSplits, StoredCaptions
+from glimpse.data.image_loader import read_batches
 from glimpse.data.mnist import SPLITS, Split
-from glimpse.text import tokenise
+from glimpse.data.vocabulary import Words, tokenise
+from glimpse.errors import DataError
+from glimpse.seeding import Stream, permutation
 
 Broken = Literal["error", "skip"]
 
@@ -142,7 +144,7 @@ def coco_captions(
         path = root / "annotations" / f"captions_{name}.json"
         parts.append(_sift(_read_coco(path, folder), path, broken, workers))
     train, test = parts
-    held_out = permutation(HOLD_OUT, 0, size=len(train))[: max(1, round(valid_fraction * len(train)))]
+    held_out = permutation(Stream.HOLD_OUT, 0, size=len(train))[: max(1, round(valid_fraction * len(train)))]
     is_valid = np.isin(np.arange(len(train)), held_out)
     parts = (
         [photo for photo, valid in zip(train, is_valid, strict=True) if not valid],

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from glimpse.data.base import ordered_batches, shuffled_batches
-from glimpse.data.captions import GROUP, Words, batches_by_length
+from glimpse.data.captions import GROUP, batches_by_length
 from glimpse.data.mnist import SPLITS, Split
+from glimpse.data.vocabulary import Words
+from glimpse.seeding import Stream
 
 Span = tuple[int, int]  # source words, half-open; (0, 0) for none
-
-_ORDER = 403  # first word of the seeds of the order of batches, see `base.random_bits`
 
 
 class Script(NamedTuple):
@@ -46,6 +46,7 @@ class TranslationData(ABC):
     The subclasses say which pairs there are; which of them make up a batch is decided here.
     """
 
+    selection_metric = "BLEU"  # the score that selects the best epoch
     script: Script
 
     def __init__(self, split: Split):
@@ -95,7 +96,7 @@ class TranslationData(ABC):
             pairs = self.drawn(rows.ravel(), seed=seed, epoch=epoch, group=group)
             most = 1 + max(len(pair.source) for pair in pairs)
             lengths = [len(pair.references[0]) * most + len(pair.source) for pair in pairs]
-            words = (_ORDER, SPLITS.index(self.split), seed, epoch, group)
+            words = (Stream.PAIR_ORDER, SPLITS.index(self.split), seed, epoch, group)
             for batch in batches_by_length(lengths, *words, batch_size=rows.shape[1]):
                 yield _batch_of([pairs[row] for row in batch], share)
 
@@ -121,3 +122,8 @@ class TranslationSplits(NamedTuple):
     train: TranslationData
     valid: TranslationData
     test: TranslationData
+
+
+def pairs_of(data: TranslationData, limit: int | None = None) -> list[Pair]:
+    """The pairs of a data set in its fixed order, or the first so many."""
+    return [pair for batch in data.in_order(batch_size=1000, limit=limit) for pair in batch.pairs]

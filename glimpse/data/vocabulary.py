@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from glimpse.data.captions import Words
+Words = tuple[str, ...]  # a caption: lower-case words without punctuation
 
 PAD, START, END, UNKNOWN = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<start>", "<end>", "<unknown>")  # by number; no words of any caption

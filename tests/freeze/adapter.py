@@ -12,7 +12,6 @@ import contextlib
 import importlib.util
 import io
 import json
-import operator
 import os
 import socket
 import subprocess
@@ -23,20 +22,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from torch import Tensor, nn
 
 import glimpse
-from glimpse.build import build_data, build_task, make_captioner, make_model, make_translator
-from glimpse.captioning import describe, score_captions
-from glimpse.classification import observe, summarise
-from glimpse.comparison import modes_of
-from glimpse.config import Config, keys
-from glimpse.engine import Engine
-from glimpse.loading import load_captioner, load_runs
-from glimpse.parsing import parse, split
-from glimpse.processes import processes
-from glimpse.runs import BEST, LAST, Run
-from glimpse.translation import pairs_of, score_translations
+from glimpse.config.upgrade import ALIASES, V1_WITHOUT_EFFECT, VALUES
+from glimpse.data.sentence_pairs import pairs_of
+from glimpse.distributed import processes
+from glimpse.evaluation.classify import ClassificationScores, observe
+from glimpse.evaluation.comparison import modes_of
+from glimpse.evaluation.describe import describe, score_captions
+from glimpse.metrics.translations import TranslationScores
+from glimpse.tasks.base import build_task
+from glimpse.tasks.build import build_data, make_captioner, make_model, make_translator
+from glimpse.tasks.captioning import CaptioningTask
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.tasks.classification_commands import load_runs
+from glimpse.tasks.settings import Config, load_config, split_arguments
+from glimpse.training.engine import Engine
+from glimpse.training.run import BEST, LAST, Run
 
 REPOSITORY = Path(__file__).parents[2]
 CONFIGS = REPOSITORY / "configs"
@@ -61,15 +65,49 @@ def load_settings(folder: str | Path) -> dict[str, Any]:
     return _flat(Run.open(folder).config)
 
 
+_LATER = {"attention.clip": (None, "did not exist when the run was made, so it is off; it was read as the default")}
+
+
+def later_settings(folder: str | Path) -> dict[str, tuple[Any, str]]:
+    """The settings that did not exist when a run was made and are not read as the default any more.
+
+    Returns:
+        By their frozen names, the value that they have now, and why.
+    """
+    run = Run.open(folder)
+    written = yaml.safe_load((run.folder / "config.yaml").read_text())
+    found = {}
+    for key, (value, reason) in _LATER.items():
+        group, _, name = key.partition(".")
+        if name not in written[group] and key in _flat(run.config):
+            found[key] = (value, reason)
+    return found
+
+
 def parse_command(arguments: list[str]) -> dict[str, Any]:
     """The settings of a command line of train.py: those that exist for its kind of model and data.
 
     With --resume RUN there are none: an empty dict.
     """
-    words, options, settings = split(arguments, ["resume", "run_dir"])
+    words, options, settings = split_arguments(arguments, ["resume", "run_dir"])
     if "resume" in options:
         return {}
-    return _flat(parse(settings, file=REPOSITORY / words[0] if words else None))
+    return _flat(load_config(settings, file=REPOSITORY / words[0] if words else None))
+
+
+_OTHER_MODELS = "means nothing to a model of this kind, and was ignored"
+_OF_MODELS = {  # settings, or their first letters, that had no effect on a kind of model
+    "attention": ("encoder.", "decoder.", "loss.doubly_stochastic", "score.beam", "score.length_penalty"),
+    "whole image": ("read", "num_glimpses", "sensor.", "attention.", "loss.", "encoder.", "decoder.", "score.read"),
+    "captioner": ("num_glimpses", "sensor.", "network.", "loss.classify", "loss.glimpse_cost"),
+    "translator": ("num_glimpses", "sensor.", "network.", "loss.classify", "loss.glimpse_cost", "loss.doubly"),
+}
+_OF_GLIMPSES = (
+    *("loss.reward", "loss.rollouts", "loss.normalise", "loss.baseline_weight"),
+    *("attention.policy", "attention.first", "attention.std", "attention.learn_std", "attention.squash"),
+    *("attention.clip", "attention.grid", "attention.places"),
+)
+_OF_IMAGE_FILES = ("data.root", "data.size", "data.channels", "data.download", "data.valid_fraction", "data.workers")
 
 
 def idle_settings(settings: dict[str, Any]) -> dict[str, str]:
@@ -78,29 +116,64 @@ def idle_settings(settings: dict[str, Any]) -> dict[str, str]:
     Args:
         settings: All frozen settings of the run.
     """
-    return {}
+    model = settings["model"] if settings["model"] in _OF_MODELS else "whole image"
+    idle = _OF_MODELS[model]
+    if model in ("captioner", "translator"):
+        idle = (*idle, *_OF_GLIMPSES)
+    if model == "captioner":
+        idle = (*idle, "encoder.dim", "encoder.channels") if settings["encoder.name"] != "small" else idle
+    if settings["data.kind"] in ("cluttered", "digit_captions", "dates"):
+        idle = (*idle, *_OF_IMAGE_FILES)
+    reasons = {name: _OTHER_MODELS for name in settings if name.startswith(idle)}
+    return {**reasons, "sensor.plan": "changes the speed only; the sensor chooses"}
 
 
 def parse_evaluate(arguments: list[str]) -> dict[str, Any]:
     """What evaluate.py makes of its command line, paths as strings."""
     options = vars(_script("evaluate").parse_arguments(arguments))
+    options["command"] = {"score": "score_runs"}.get(options["command"], options["command"])
     return json.loads(json.dumps(options, default=str))
 
 
+_OLD_NAMES = {new: old for old, new in ALIASES.items()} | {
+    "data.max_digits": "data.num_digits",
+    "encoder.pixel_mean": "network.pixel_mean",
+    "encoder.pixel_std": "network.pixel_std",
+}
+_OLD_VALUES = {
+    key: {new: old for old, new in values.items() if (key, old) != ("attention.kind", "none") or new == "final_state"}
+    for key, values in VALUES.items()
+}
+# Kinds that were told by other settings: the model, or the name of an encoder.
+_NEW = ("sensor.kind", "estimator.kind")
+
+
 def _flat(config: Config) -> dict[str, Any]:
-    """The settings by their dotted names."""
-    found = {}
-    for key in keys():
-        value = operator.attrgetter(key)(config)
-        found[key] = list(value) if isinstance(value, tuple) else value
+    """The settings by their frozen names and values."""
+    found: dict[str, Any] = {}
+    sequences = config.model in ("captioner", "translator")
+    for key, value in config.items():
+        if sequences and _OLD_NAMES.get(key) in V1_WITHOUT_EFFECT:
+            continue  # accepted and ignored then, and now a setting that counts
+        if key in _NEW or (key, value) in (("encoder.kind", "backbone"), ("encoder.kind", "sentence")):
+            continue
+        if key.startswith("network.memory_scorer"):
+            if config.network.readout == "state_memory":
+                found[key.replace("network.memory_", "attention.")] = value
+            continue
+        if (key, value) == ("encoder.kind", "small"):
+            found["encoder.name"] = "small"
+        elif (key, value) == ("attention.kind", "feature_map"):
+            continue  # captioners attended to a grid whatever attention.places said
+        else:
+            value = _OLD_VALUES.get(key, {}).get(value, value) if isinstance(value, str) else value
+            found[_OLD_NAMES.get(key, key)] = list(value) if isinstance(value, tuple) else value
     return found
 
 
 def _config(settings: dict[str, Any]) -> Config:
     """The config of frozen settings, which go through the parser as a user's do."""
-    if settings.get("model") in ("captioner", "translator"):  # must name a baseline even where nothing is sampled
-        settings = {"loss.baseline": "moving_average", **settings}
-    return parse([f"--{key}={_text(value)}" for key, value in settings.items()])
+    return load_config([f"--{key}={_text(value)}" for key, value in settings.items()])
 
 
 def _text(value: Any) -> str:
@@ -120,7 +193,7 @@ def initial_model(name: str, about: dict[str, Any], overrides: dict[str, Any] | 
         overrides: Settings that differ from those of the file.
     """
     options = [f"--{key}={_text(value)}" for key, value in (overrides or {}).items()]
-    config = parse(options, file=CONFIGS / f"{name}.yaml")
+    config = load_config(options, file=CONFIGS / f"{name}.yaml")
     if config.model == "translator":
         return make_translator(config, **about)
     about = {**about, "image_shape": tuple(about["image_shape"])}
@@ -155,27 +228,25 @@ def score(folder: str, limit: int) -> dict[str, Any]:
     run = Run.open(folder)
     config = run.config
     if config.model == "captioner":
-        loaded = load_captioner(folder)
+        loaded = CaptioningTask.load(run)
         told = describe(
             loaded.model,
             loaded.vocabulary,
             build_data(config.data).test,
             how=config.score.read or config.read,
-            width=config.score.beam,
-            length_penalty=config.score.length_penalty,
-            max_length=config.decoder.max_length,
+            search=config.search(),
             batch_size=config.score.batch_size,
             limit=limit,
         )
-        return {"scores": score_captions(told), "answers": [" ".join(one.words) for one in told]}
+        return {"scores": score_captions(told).as_dict(), "answers": [" ".join(one.words) for one in told]}
     if config.model == "translator":
         pairs = pairs_of(build_data(config.data).test, limit)
         translations = glimpse.load(folder).translate_pairs(pairs)
         return {
-            "scores": score_translations(translations),
+            "scores": TranslationScores.of(translations).as_dict(),
             "answers": [" ".join(one.words) for one in translations],
         }
-    [loaded], splits = load_runs([folder])
+    [loaded], splits = load_runs(ClassificationTask, [run])
     scores, answers = {}, ""
     for mode in modes_of(loaded.model, loaded.how):
         outcome = observe(
@@ -188,7 +259,7 @@ def score(folder: str, limit: int) -> dict[str, Any]:
             limit=limit,
             seed=0,
         )
-        scores[mode] = summarise(outcome)
+        scores[mode] = ClassificationScores.of(outcome).as_dict()
         if mode == "greedy":
             answers = "".join(map(str, outcome.answers[:, -1].argmax(-1).tolist()))
     return {"scores": scores, "answers": answers}
@@ -237,9 +308,9 @@ def train(settings: dict[str, Any], folder: Path, *, epochs: int | None = None, 
         return
     config = _config(settings)
     with processes(config.train.device, config.train.threads) as here:
-        task = build_task(config, here)
-        about = {"name": folder.name, **task.about(), **here.about()}
-        run = Run.create(config, name=folder.name, about=about, folder=folder) if here.main else Run(".", config)
+        task = build_task(config, here, open_run=Run.open)
+        about = {"name": folder.name, **task.metadata(), **here.about()}
+        run = Run.create(config, name=folder.name, metadata=about, folder=folder) if here.main else Run(".", config)
         _train(Engine(task, run, here), epochs)
 
 
@@ -247,7 +318,7 @@ def resume(folder: Path) -> None:
     """Go on with a run in this process to its end, without the scores of the test."""
     run = Run.open(folder)
     with processes(run.config.train.device, run.config.train.threads) as here:
-        engine = Engine(build_task(run.config, here, run), run, here)
+        engine = Engine(build_task(run.config, here, run, open_run=Run.open), run, here)
         engine.resume()
         _train(engine)
 

@@ -32,7 +32,10 @@ def test_weights(name):
 def test_settings(name):
     different = MODELS[name]["settings"]
     expected = {**EXPECTED["defaults"], **different}
-    assert_same_settings(adapter.load_settings(name), expected, list(different), adapter.idle_settings(expected))
+    found, later = adapter.load_settings(name), adapter.later_settings(name)
+    for key, (value, reason) in later.items():
+        assert reason and found.pop(key) == value
+    assert_same_settings(found, expected, list(different), {**adapter.idle_settings(expected), **dict(later)})
 
 
 @pytest.mark.parametrize("name", MODELS)

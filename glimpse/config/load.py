@@ -1,0 +1,193 @@
+"""From files and command lines to a config, the same way from both.
+
+Every mistake is answered with the setting, where it stands, what is valid, and what came. The functions are given the
+registry of config classes by model; they know no setting by name.
+"""
+
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from glimpse.config import upgrade
+from glimpse.config.arguments import read_arguments, split
+from glimpse.config.index import Owner, setting_index, setting_names
+from glimpse.config.messages import describe_type, no_such, plain_repr
+from glimpse.config.registry import Registry
+from glimpse.config.schema import FORMAT, Settings, as_tuple
+from glimpse.config.upgrade import Entry
+from glimpse.config.yaml_text import read_settings
+from glimpse.errors import ConfigError
+
+__all__ = ["load", "setting_index", "setting_names", "split"]
+
+C = TypeVar("C", bound=Settings)
+
+
+def load(models: Registry[type[C]], default: str, arguments: Sequence[str], *, file: str | Path | None = None) -> C:
+    """Make a config from a file (else the defaults) and overrides.
+
+    Where an override chooses another model, or another kind of a group, than the file does, settings of the file that
+    exist for the file's choice alone are left out.
+
+    Args:
+        models: The config classes, by model.
+        default: The model, if none is named.
+        arguments: Overrides such as "--train.epochs=5", or "--train.epochs", "5".
+        file: A YAML file of settings that differ from the defaults; or the config.yaml of a run.
+
+    Raises:
+        ConfigError: If the file cannot be read, or a setting is unknown, of the wrong type, or out of range.
+    """
+    given = [] if file is None else _read_file(file)
+    overrides = list(read_arguments(models, arguments))
+    try:
+        return _make(models, default, [*_not_replaced(models, default, given, overrides), *overrides])
+    except ConfigError as error:
+        if file is not None and not str(error).startswith(str(file)) and _fails(models, default, given, str(error)):
+            raise ConfigError(f"{file}: {error}", key=error.key) from None
+        raise
+
+
+def _fails(models: Registry[type[C]], default: str, entries: list[Entry], message: str) -> bool:
+    """Whether these settings alone are wrong, with this message."""
+    try:
+        _make(models, default, entries)
+    except ConfigError as error:
+        return str(error) == message
+    return False
+
+
+def _not_replaced(models: Registry[type[C]], default: str, given: list[Entry], overrides: list[Entry]) -> list[Entry]:
+    """The settings of a file without those that exist for its own model and kinds, but not for the overrides'."""
+    own, final = _choice(default, given), _choice(default, [*given, *overrides])
+    if own == final or own[0] not in models or final[0] not in models:
+        return given
+    index = setting_index(models)
+
+    def exists(key: str, model: str, kinds: dict[str, Any]) -> bool:
+        groups = models[model].groups()
+        return any(
+            owner.model == model
+            and (owner.group not in groups or owner.kind in ("", kinds.get(owner.group, groups[owner.group].default)))
+            for owner in index.get(key, [])
+        )
+
+    def kept(entry: Entry) -> bool:
+        key = upgrade.ALIASES.get(entry.key, entry.key)
+        return exists(key, *final) or not exists(key, *own)
+
+    return [entry for entry in given if kept(entry)]
+
+
+def _choice(default: str, entries: list[Entry]) -> tuple[str, dict[str, Any]]:
+    """The model and the kinds of groups that settings choose."""
+    last = {entry.key: entry for entry in upgrade.rename(entries)}
+    model = last["model"].value if "model" in last else default
+    return model, upgrade.kinds_of(last.values(), model)
+
+
+def _make(models: Registry[type[C]], default: str, entries: list[Entry]) -> C:
+    last: dict[str, Entry] = {}  # of each setting, in the order in which they were given
+    for entry in upgrade.rename(entries):
+        last.pop(entry.key, None)
+        last[entry.key] = entry
+    model = last["model"].value if "model" in last else default
+    kinds = upgrade.kinds_of(last.values(), model)
+    given = {entry.key: entry for entry in upgrade.rename_by_kind(list(last.values()), model, kinds)}
+    try:
+        cls = models[model]
+        return cls(**_values(models, cls, model, kinds, given))
+    except ConfigError as error:
+        entry = given.get(error.key or "")
+        if entry is None:
+            raise
+        raise ConfigError(f"{entry.prefix}{error}{entry.suffix}", key=error.key) from None
+
+
+def _values(
+    models: Registry[type[C]], cls: type[C], model: str, kinds: dict[str, Any], given: dict[str, Entry]
+) -> dict[str, Any]:
+    """The values of a config class, groups as dictionaries."""
+    groups = cls.groups()
+    for name in groups:
+        if name in kinds:
+            _check_kind(models, model, name, kinds[name])
+    chosen = {name: group.choose(kinds.get(name)) for name, group in groups.items()}
+    index = cache(lambda: setting_index(models))  # made only if there is a setting that this config does not have
+    values: dict[str, Any] = {
+        name: {"kind": kinds[name]} for name, group in groups.items() if name in kinds and group.registry
+    }
+    for key, entry in given.items():
+        group, _, name = key.rpartition(".")
+        if key in upgrade.DROPPED:
+            if not entry.resolved:
+                warnings.warn(f"{entry.prefix}{key} is ignored: {upgrade.DROPPED[key]}", stacklevel=5)
+        elif not group and name in groups:
+            fields = ", ".join(chosen[name].model_fields)
+            raise ConfigError(f"{name} must be a group of settings ({fields}), got {plain_repr(entry.value)}", key=key)
+        elif not group and name in cls.model_fields:
+            values[name] = entry.value
+        elif group in groups and name in chosen[group].model_fields:
+            values.setdefault(group, {})[name] = entry.value
+        elif owners := index().get(key):
+            if not entry.resolved and not any(_is_default(owner, entry.value) for owner in owners):
+                raise ConfigError(_elsewhere(key, owners, model, chosen), key=key)
+        else:
+            raise ConfigError(_unknown(key, cls, kinds), key=key)
+    return values
+
+
+def _check_kind(models: Registry[type[C]], model: str, name: str, kind: Any) -> None:
+    """Refuse a kind of a group that is for another model, with the name of that."""
+    group = models[model].groups()[name]
+    if group.registry is None or kind not in group.registry or kind in group.kinds():
+        return
+    users = [
+        other
+        for other, config in models.items()
+        if name in config.groups() and kind in [*config.groups()[name].kinds()]
+    ]
+    raise ConfigError(
+        f"{name}.kind must be one of {', '.join(group.kinds())} with model {model}, "
+        f"got {plain_repr(kind)}, which is for model {', '.join(users)}",
+        key=f"{name}.kind",
+    )
+
+
+def _is_default(owner: Owner, value: Any) -> bool:
+    return owner.settings.model_fields[owner.name].default == as_tuple(value)
+
+
+def _elsewhere(key: str, owners: list[Owner], model: str, chosen: dict[str, type[Settings]]) -> str:
+    """That a setting exists, but not here."""
+    here = [owner for owner in owners if owner.model == model]
+    if here:
+        kinds = ", ".join(dict.fromkeys(owner.kind for owner in here))
+        group = here[0].group
+        kind = chosen[group].model_fields["kind"].default
+        return f"{key} is a setting of {group}.kind {kinds}, and {group}.kind is {kind}"
+    users = list(dict.fromkeys(owner.model for owner in owners))
+    return f"{key} is a setting of model {', '.join(users)}, and the model is {model}"
+
+
+def _unknown(key: str, cls: type[Settings], kinds: dict[str, Any]) -> str:
+    group, dot, _ = key.partition(".")
+    if group in cls.model_fields and group not in cls.groups():
+        return f"{group} must be {describe_type(cls.model_fields[group].annotation)}, got a group of settings"
+    valid = list(setting_names(cls, kinds))
+    near = [name for name in valid if dot and name.startswith(f"{group}.")]
+    return no_such("setting ", key, [*valid, *cls.groups()], near or cls.model_fields)
+
+
+def _read_file(file: str | Path) -> list[Entry]:
+    """The settings of a file; all that there were, if it is the config.yaml of a run of format 1."""
+    entries = read_settings(file)
+    given = {entry.key: entry.value for entry in entries}
+    version = given.get("format")
+    if version not in (None, *range(1, FORMAT + 1)):
+        raise ConfigError(f"{file} is of format {version}, this version of the package reads 1 to {FORMAT}")
+    if upgrade.is_resolved_v1(given):
+        return upgrade.complete_v1(entries, str(file))
+    return [entry for entry in entries if entry.key != "format"]

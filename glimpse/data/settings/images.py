@@ -1,0 +1,143 @@
+"""Settings of the data sets of images with classes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from glimpse.data.settings.base import (
+    DATASETS,
+    ImageDataSettings,
+    as_pair,
+    check_canvas,
+    check_fraction,
+    check_fractions,
+)
+
+if TYPE_CHECKING:
+    from glimpse.data.base import Splits
+
+
+@DATASETS.register("cluttered")
+class ClutteredMNISTSettings(ImageDataSettings):
+    """data: MNIST digits among clutter, made on the fly."""
+
+    has_boxes = True
+    kind: Literal["cluttered"] = "cluttered"
+    """MNIST digits among clutter, made on the fly."""
+    canvas: int | tuple[int, int] = 60
+    """Side of the image in pixels, or [height, width]; at least 28."""
+    num_digits: int = 1
+    """Digits per image, at most 10."""
+    num_distractors: int = 4
+    """Pieces of other digits per image; 0 is translated MNIST, and on a canvas of 28 plain MNIST."""
+    distractor_size: int = 8
+    """Side of a distractor in pixels."""
+    target: Literal["label", "mark", "combine", "sum"] = "label"
+    """What to predict: the class of the one digit; of several which are there, their combination, or their sum."""
+
+    def check(self) -> None:
+        """Check the ranges."""
+        check_canvas(self)
+        self.require_positive("num_digits")
+        self.require(self.num_digits <= 10, "num_digits", "at most 10")
+        self.require(
+            (self.target == "label") == (self.num_digits == 1),
+            "target",
+            "label for one digit, and mark, combine or sum for several",
+            f"{self.target} with data.num_digits {self.num_digits}",
+        )
+
+    def canonical(self, name: str, value: Any) -> Any:
+        """A canvas is a pair."""
+        return as_pair(value) if name == "canvas" else value
+
+    def title(self) -> str:
+        """See `DataSettings`: MNIST with clutter, moved about, or plain."""
+        height, width = as_pair(self.canvas)
+        size = f"{height}x{width}"
+        several = f", {self.num_digits} digits ({self.target})" if self.num_digits > 1 else ""
+        if self.num_distractors:
+            return f"cluttered {size}{several}"
+        return f"MNIST {size}" if (height, width) == (28, 28) else f"translated {size}{several}"
+
+    def build(self) -> "Splits":
+        """Make the splits."""
+        from glimpse.data.cluttered_mnist import cluttered_mnist
+
+        return cluttered_mnist(
+            canvas=as_pair(self.canvas),
+            num_digits=self.num_digits,
+            num_distractors=self.num_distractors,
+            distractor_size=self.distractor_size,
+            target=self.target,
+        )
+
+
+class _StoredImageSettings(ImageDataSettings):
+    """data: images that are read from files."""
+
+    technical = ("workers", "download")
+    paths = ("root",)
+    root: str = "data"
+    """Folder of the data."""
+    size: tuple[int, int] | None = None
+    """Resize images to [height, width]; null if they have one size already."""
+    channels: Literal[1, 3] | None = None
+    """Read images as gray (1) or color (3); null: as the first image is."""
+    valid_fraction: float = 0.1
+    """Fraction of the training images held out for validation, where there is no such split."""
+    workers: int = 0
+    """Processes that read images."""
+
+    def check(self) -> None:
+        """Check the ranges."""
+        self.require(self.size is None or min(self.size) >= 1, "size", "null or two numbers of at least 1")
+        check_fraction(self, "valid_fraction")
+        self.require(self.workers >= 0, "workers", "at least 0")
+
+    def _shared(self) -> dict[str, Any]:
+        return {
+            "root": Path(self.root),
+            "size": self.size,
+            "channels": self.channels,
+            "valid_fraction": self.valid_fraction,
+            "workers": self.workers,
+        }
+
+
+@DATASETS.register("torchvision")
+class TorchvisionSettings(_StoredImageSettings):
+    """data: a classification data set of torchvision."""
+
+    kind: Literal["torchvision"] = "torchvision"
+    """A classification data set of torchvision."""
+    name: str = "CIFAR10"
+    """Class name of the data set."""
+    download: bool = False
+    """Download the data if it is not there."""
+
+    def build(self) -> "Splits":
+        """Make the splits."""
+        from glimpse.data.image_folders import torchvision_data
+
+        return torchvision_data(**self._shared(), name=self.name, download=self.download)
+
+
+@DATASETS.register("folder")
+class ImageFolderSettings(_StoredImageSettings):
+    """data: a folder of images, with a subfolder for each class, or with train/, valid/ and test/ of such."""
+
+    kind: Literal["folder"] = "folder"
+    """A folder of images, with a subfolder for each class, or with train/, valid/ and test/ of such."""
+    test_fraction: float = 0.1
+    """Fraction of the images held out for the test, where there is no test/ folder."""
+
+    def check(self) -> None:
+        """Check the ranges."""
+        super().check()
+        check_fractions(self)
+
+    def build(self) -> "Splits":
+        """Make the splits."""
+        from glimpse.data.image_folders import image_folder
+
+        return image_folder(**self._shared(), test_fraction=self.test_fraction)

@@ -1,0 +1,79 @@
+"""The JSON Schema of config files, by which editors complete and check settings as they are typed.
+
+    python -m glimpse.tasks.json_schema > configs/schema.json
+
+Which settings there are depends on the model and on the kind of each group, so both are looked at first. Old names of
+settings are not in the schema. What no schema can say, such as settings that exclude each other, is checked when a
+config is loaded.
+"""
+
+import json
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+
+from glimpse.config.schema import FORMAT, Group, Settings
+from glimpse.tasks.settings import DEFAULT_MODEL, MODELS, Config
+
+
+class _Untitled(GenerateJsonSchema):
+    """Without a title for each setting, which would only be its name."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of a config file of any model."""
+    classes: dict[type[Settings], None] = dict.fromkeys(config for _, config in MODELS.items())
+    for config in list(classes):
+        for group in config.groups().values():
+            classes.update(dict.fromkeys(group.kinds().values()))
+    _, schema = models_json_schema([(cls, "validation") for cls in classes], schema_generator=_Untitled)
+    definitions = {cls.__name__: schema["$defs"][cls.__name__] for cls in classes}  # without base classes of groups
+    for _, config in MODELS.items():
+        definition = definitions[config.__name__]
+        definition.pop("required", None)
+        for name, group in config.groups().items():
+            definition["properties"][name] = _group(group)
+        definition["properties"]["format"] = {"const": FORMAT, "description": "Format of the config.yaml of a run."}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Config of glimpse",
+        "type": "object",
+        "properties": {"model": {"enum": list(MODELS), "default": DEFAULT_MODEL, "description": _meaning("model")}},
+        "allOf": _choices("model", DEFAULT_MODEL, dict(MODELS.items())),
+        "$defs": definitions,
+    }
+
+
+def _meaning(name: str) -> str:
+    return Config.model_fields[name].description or ""
+
+
+def _group(group: Group) -> dict[str, Any]:
+    """The schema of a group, whose settings depend on its kind."""
+    kinds = group.kinds()
+    if group.registry is None:
+        return {"$ref": f"#/$defs/{group.base.__name__}"}
+    return {
+        "type": "object",
+        "description": (group.base.__doc__ or "").partition(": ")[2],
+        "properties": {"kind": {"enum": list(kinds), "default": group.default}},
+        "allOf": _choices("kind", group.default, kinds),
+    }
+
+
+def _choices(name: str, default: str | None, classes: dict[str, type[Settings]]) -> list[dict[str, Any]]:
+    """That the value of a setting decides which class the other settings are of."""
+    return [
+        {
+            "if": {"properties": {name: {"const": value}}, **({} if value == default else {"required": [name]})},
+            "then": {"$ref": f"#/$defs/{cls.__name__}"},
+        }
+        for value, cls in classes.items()
+    ]
+
+
+if __name__ == "__main__":
+    print(json.dumps(json_schema(), indent=1))
