@@ -1,23 +1,16 @@
-"""Distributions over places to look, and the chance that picks one.
+"""The random numbers of a rollout.
 
-Attention is a distribution over places. A place is a point of the plane (`Gaussian`) or one of L annotations
-(`Categorical`). Both can be sampled, asked for their most likely place, and asked for the log-probability of a
-place; what can be read under them (`sensor.View`, `attention.Annotations`) can be read at one place or averaged
-over all.
-
-Shapes: B batch, L places.
+Shapes: B batch, R rows.
 """
 
-import math
-from typing import NamedTuple
+from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 
 class Noise:
-    """The only source of chance in a rollout: draws for a whole batch, hands out this process's rows.
+    """The only source of random numbers in a rollout: draws for a whole batch, hands out this process's rows.
 
     When a batch is shared between processes each draws the noise of the whole batch from the same seed and keeps its
     own rows, so that N processes look where one would have looked.
@@ -28,17 +21,18 @@ class Noise:
         self._generator = None if seed is None else torch.Generator().manual_seed(seed)
         self._rank = rank
         self._world_size = world_size
-        self._kept: Tensor | None = None  # rows that are handed out, of so many
+        self._rows: Tensor | None = None  # rows that are handed out, of so many
         self._size = 0
 
     def fork(self) -> "Noise":
         """A second stream that will give what this one is about to give."""
-        twin = Noise(0, rank=self._rank, world_size=self._world_size)
+        twin = Noise(rank=self._rank, world_size=self._world_size)
+        twin._generator = torch.Generator()
         twin._generator.set_state(torch.get_rng_state() if self._generator is None else self._generator.get_state())
-        twin._kept, twin._size = self._kept, self._size
+        twin._rows, twin._size = self._rows, self._size
         return twin
 
-    def shared(self) -> "Noise":
+    def same_for_all(self) -> "Noise":
         """The same stream, of which every process is handed the same rows, as many as it asks for."""
         whole = Noise()
         whole._generator = self._generator
@@ -53,7 +47,7 @@ class Noise:
         """
         some = Noise(rank=self._rank, world_size=self._world_size)
         some._generator = self._generator
-        some._kept, some._size = (index, size) if self._kept is None else (self._kept[index], self._size)
+        some._rows, some._size = (index, size) if self._rows is None else (self._rows[index], self._size)
         return some
 
     def normal(self, like: Tensor) -> Tensor:
@@ -64,77 +58,12 @@ class Noise:
         """Uniform numbers in [0, 1) of the shape, type and device of `like` (B, ...)."""
         return self._draw(torch.rand, like)
 
-    def drop(self, x: Tensor, part: float) -> Tensor:
+    def dropout(self, x: Tensor, part: float) -> Tensor:
         """Dropout of x (B, ...): a part of it becomes zero, and the rest grows so that the mean stays the same."""
         return x if part == 0 else x * (self.uniform(x) >= part) / (1 - part)
 
-    def _draw(self, draw, like: Tensor) -> Tensor:
-        rows = like.shape[0] if self._kept is None else self._size
+    def _draw(self, draw: Callable[..., Tensor], like: Tensor) -> Tensor:
+        rows = like.shape[0] if self._rows is None else self._size
         whole = draw(rows * self._world_size, *like.shape[1:], generator=self._generator)
         own = whole[self._rank * rows : (self._rank + 1) * rows]
-        return (own if self._kept is None else own[self._kept.to(own.device)]).to(like)
-
-
-class Gaussian(NamedTuple):
-    """Independent normal distributions of x and y."""
-
-    mean: Tensor  # (B, 2)
-    std: Tensor  # (B, 2)
-
-    def sample(self, noise: Noise) -> Tensor:
-        """A point (B, 2), cut off from the graph: how it was found is the business of its log-probability."""
-        return (self.mean + self.std * noise.normal(self.mean)).detach()
-
-    def mode(self) -> Tensor:
-        """The most likely point (B, 2)."""
-        return self.mean
-
-    def log_prob(self, place: Tensor) -> Tensor:
-        """The log-density (B,) of the points (B, 2)."""
-        z = (place - self.mean) / self.std
-        return (-0.5 * z.square() - self.std.log() - 0.5 * math.log(2 * math.pi)).sum(-1)
-
-    def entropy(self) -> Tensor:
-        """The differential entropy (B,)."""
-        return (self.std.log() + 0.5 * math.log(2 * math.pi * math.e)).sum(-1)
-
-
-class Categorical(NamedTuple):
-    """A choice of one of L places."""
-
-    logits: Tensor  # (B, L); minus infinity where there is nothing to look at
-
-    @property
-    def weights(self) -> Tensor:
-        """The probabilities (B, L)."""
-        return self.logits.softmax(-1)
-
-    def sample(self, noise: Noise) -> Tensor:
-        """An index (B,), by the Gumbel trick: the largest of logits plus Gumbel noise."""
-        uniform = noise.uniform(self.logits).clamp(min=torch.finfo(self.logits.dtype).tiny)
-        return (self.logits.detach() - (-uniform.log()).log()).argmax(-1)
-
-    def mode(self) -> Tensor:
-        """The most likely index (B,)."""
-        return self.logits.argmax(-1)
-
-    def log_prob(self, place: Tensor) -> Tensor:
-        """The log-probability (B,) of the indices (B,)."""
-        return self.logits.log_softmax(-1).gather(-1, place.unsqueeze(-1)).squeeze(-1)
-
-    def entropy(self) -> Tensor:
-        """The entropy (B,), in nats."""
-        log_weights = self.logits.log_softmax(-1)
-        # Finite, so that a place of probability 0 adds 0 and not NaN, to the gradient too.
-        return -(log_weights.exp() * log_weights.clamp(min=torch.finfo(log_weights.dtype).min)).sum(-1)
-
-    @classmethod
-    def certain(cls, place: Tensor, num_places: int, dtype: torch.dtype) -> "Categorical":
-        """All probability on the indices (B,)."""
-        return cls(F.one_hot(place, num_places).to(dtype).log())
-
-
-def grid_centres(rows: int, columns: int, height: float = 1, width: float = 1) -> Tensor:
-    """The centres (L, 2), x and y, of the cells of a grid, row by row, each so high and so wide."""
-    y, x = torch.meshgrid((torch.arange(rows) + 0.5) * height, (torch.arange(columns) + 0.5) * width, indexing="ij")
-    return torch.stack([x, y], -1).view(-1, 2)
+        return (own if self._rows is None else own[self._rows.to(own.device)]).to(like)

@@ -11,152 +11,178 @@ In other words for the same things: the state is the query (the "scratchpad"), t
 (the "notes"), the scorer gives the relevance of each, a window may keep to those near a point ("local" attention), and
 what is read is the context vector.
 
+What is read forward and which gradient flows back are two things: a straight-through read is hard forward and soft
+backward. It is an estimator's choice, and no third mode.
+
 Papers: Recurrent Models of Visual Attention (arXiv:1406.6247), 3.1 and 3.2; Show, Attend and Tell
 (arXiv:1502.03044), 4.1 stochastic "hard" and 4.2 deterministic "soft" attention. Those of the scorers and of the window
-are named in `scorers.py` and `window.py`.
+are named in `scorers.py` and `window.py`. Straight-through: arXiv:1308.3432, section 4.
 
-Shapes: B batch, L places, N axes along which they lie, A annotation size, D state size, E size of the space where
-scores are computed.
+Shapes: B batch, L places, P numbers of a location (2 on the plane), N axes along which annotations lie, A annotation
+size, D state size, E size of the space where scores are computed.
 """
 
 import math
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from glimpse.places import Categorical, Gaussian, Noise
-from glimpse.scorers import SCORERS
-from glimpse.window import Window, in_a_row, on_a_grid
+from glimpse.attention.distributions import Categorical, Gaussian
+from glimpse.attention.noise import Noise
+from glimpse.attention.settings import ReadMode
 
-Read = Literal["hard", "soft"]
-
-
-def check_how(how: str) -> None:
-    """Refuse an unknown way to read."""
-    if how not in ("hard", "soft"):
-        raise ValueError(f"how must be 'hard' or 'soft', got {how!r}")
+Distribution = TypeVar("Distribution", bound=Gaussian | Categorical)
+_Given = TypeVar("_Given", bound=Gaussian | Categorical, contravariant=True)
 
 
-class Reading(NamedTuple):
-    """What one look gave."""
+class Reading(NamedTuple, Generic[Distribution]):
+    """The result of one read."""
 
     context: Tensor  # (B, ...): what was read: patches, or a context vector
-    place: Tensor  # (B, 2) or (B,): where: the place read (hard), or the most likely one (soft)
-    log_prob: Tensor | None  # (B,): of the place chosen; None when soft
-    attention: Gaussian | Categorical  # the distribution it was read from
+    place: Tensor  # (B, P) or (B,): where: the place read (hard), or the most likely one (soft)
+    log_prob: Tensor | None  # (B,): of that place; None when all places were averaged (soft)
+    attention: Distribution  # the distribution it was read from
 
 
-class Memory(Protocol):
+class Memory(Protocol[_Given]):
     """What can be read: at one place, or averaged over a distribution of places."""
 
-    def at(self, place: Tensor) -> Tensor:
+    def at(self, place: Tensor, /) -> Tensor:
         """Return what is there (B, ...)."""
 
-    def expect(self, attention: Gaussian | Categorical) -> Tensor:
+    def expect(self, attention: _Given, /) -> Tensor:
         """Return the expectation of `at` (B, ...)."""
+
+    def rows(self, index: Tensor, /) -> Self:
+        """Return the memory of some of the examples only."""
 
 
 def read(
-    attention: Gaussian | Categorical, memory: Memory, how: Read, *, sample: bool = True, noise: Noise | None = None
-) -> Reading:
+    attention: Distribution,
+    memory: Memory[Distribution],
+    mode: ReadMode,
+    *,
+    sample: bool = True,
+    noise: Noise | None = None,
+    straight_through: bool = False,
+) -> Reading[Distribution]:
     """Read from memory where attention is: the one idea of this package.
 
     Which gradient goes where. Soft: back-propagation reaches the distribution through the expectation. Hard: the place
     is a number like any other, cut off from the graph, so what is read tells the distribution nothing; only the
-    log-probability leads back to it.
+    log-probability leads back to it. Hard and straight-through: the place and what is read there are those of the hard
+    read, and their gradient is that of the soft read, to the distribution and to the memory. It has no variance beside
+    that of the forward pass, and a bias wherever the loss is not linear in what is read.
 
     Args:
         attention: Where to look.
         memory: What to look at.
-        how: "soft" averages over all places, "hard" picks one.
+        mode: "soft" averages over all places, "hard" picks one.
         sample: Whether a hard read samples its place, or takes the most likely one (greedy).
-        noise: The chance to sample with.
+        noise: The random numbers to sample with.
+        straight_through: Whether the gradient of a hard read is that of the soft one; of no effect on a soft read.
     """
-    check_how(how)
-    if how == "soft":
+    if mode not in ("hard", "soft"):
+        raise ValueError(f"mode must be 'hard' or 'soft', got {mode!r}")
+    if mode == "soft":
         return Reading(memory.expect(attention), attention.mode(), None, attention)
     place = attention.sample(noise or Noise()) if sample else attention.mode().detach()
-    return Reading(memory.at(place), place, attention.log_prob(place), attention)
+    reading = Reading(memory.at(place), place, attention.log_prob(place), attention)
+    return _with_soft_gradient(reading, memory) if straight_through else reading
 
 
-class Attends(nn.Module):
+def _with_soft_gradient(reading: Reading[Distribution], memory: Memory[Distribution]) -> Reading[Distribution]:
+    """A hard reading whose context and place have the gradient of the soft one; the log-probability keeps its own."""
+    context = _with_gradient_of(memory.expect(reading.attention), reading.context)
+    if not reading.place.is_floating_point():  # the index of an annotation has no gradient
+        return reading._replace(context=context)
+    return reading._replace(context=context, place=_with_gradient_of(reading.attention.mode(), reading.place))
+
+
+def _with_gradient_of(expectation: Tensor, value: Tensor) -> Tensor:
+    """The value, with the gradient of the expectation: what is added to it is exactly zero."""
+    return value.detach() + (expectation - expectation.detach())
+
+
+class AttentionBase(nn.Module, Generic[Distribution]):
     """What the two attentions share: `where` says where to look, `forward` looks there."""
 
-    looks = True  # at the world, so that it learns at the rate of what decides where to look; else at own states
-
-    def __init__(self, how: Read):
+    def __init__(self, mode: ReadMode):
         super().__init__()
-        check_how(how)
-        self.how: Read = how
+        if mode not in ("hard", "soft"):
+            raise ValueError(f"mode must be 'hard' or 'soft', got {mode!r}")
+        self.mode: ReadMode = mode
 
-    def where(self, state: Tensor, memory: Memory) -> Gaussian | Categorical:
+    def where(self, state: Tensor, memory: Any) -> Distribution:
         """Return the distribution over places, given the state (B, D)."""
         raise NotImplementedError
 
     def forward(
         self,
         state: Tensor,
-        memory: Memory,
+        memory: Memory[Distribution],
         *,
-        how: Read | None = None,
+        mode: ReadMode | None = None,
         sample: bool = True,
         noise: Noise | None = None,
-    ) -> Reading:
-        """Decide by the state (B, D) where to look, and read there (see `read`; `how` overrides the module's own)."""
-        attention, how = self.where(state, memory), how or self.how
-        if how == "soft":
-            self.bound(attention)
-        return read(attention, memory, how, sample=sample, noise=noise)
+        straight_through: bool = False,
+    ) -> Reading[Distribution]:
+        """Decide by the state (B, D) where to look, and read there (see `read`; `mode` overrides the module's own)."""
+        attention, mode = self.where(state, memory), mode or self.mode
+        if mode == "soft" or straight_through:
+            self.clip_gradient(attention)
+        return read(attention, memory, mode, sample=sample, noise=noise, straight_through=straight_through)
 
-    def bound(self, attention: Gaussian | Categorical) -> None:
-        """Bound the gradient that a soft read will send back to its distribution; here, not at all."""
+    def clip_gradient(self, attention: Distribution) -> None:
+        """Clip the gradient that an expectation will send back to its distribution; here, not at all."""
 
 
-class LocationAttention(Attends):
+class LocationAttention(AttentionBase[Gaussian]):
     """Attention to points of the plane: a state gives a Gaussian over locations.
 
-    Departures from RAM: the mean may be squashed by tanh, which keeps it (not the samples) on the image; the std may be
+    Departures from RAM: the mean may go through tanh, which keeps it (not the samples) on the image; the std may be
     learned; and the read may be soft.
     """
 
+    location_dim = 2  # x and y
     std: Tensor
 
     def __init__(
         self,
         *,
         state_dim: int,
-        how: Read = "hard",
+        mode: ReadMode = "hard",
         std: float = 0.1,
         learn_std: bool = False,
-        squash: bool = True,
-        clip: float | None = None,
+        tanh_mean: bool = True,
+        max_grad_norm: float | None = None,
         min_std: float = 0.01,
     ):
         """Create the location head.
 
         Args:
             state_dim: Size of the state that decides where to look.
-            how: Whether places are sampled ("hard") or averaged over ("soft").
+            mode: Whether places are sampled ("hard") or averaged over ("soft").
             std: Standard deviation of the location, where the half side of the image is 1; a schedule may change it
                 later (`set_std`). With `learn_std`, where learning starts.
             learn_std: Whether the state decides the std as well.
-            squash: Whether the mean goes through tanh.
-            clip: Largest norm of the gradient that a soft read sends back to the mean, of one example; None for no
-                limit. Where one looks depends on what was seen, which depends on where one looked: the gradient may
-                grow several times over through every glimpse that it passes on its way back.
+            tanh_mean: Whether the mean goes through tanh.
+            max_grad_norm: Largest norm of the gradient that a soft or straight-through read sends back to the mean, of
+                one example; None for no limit. Where one looks depends on what was seen, which depends on where one
+                looked: the gradient may grow several times over through every glimpse that it passes on its way back.
             min_std: The least std that can be learned.
         """
-        super().__init__(how)
+        super().__init__(mode)
         if not std > 0:
             raise ValueError(f"std must be positive, got {std}")
-        if clip is not None and not clip > 0:
-            raise ValueError(f"clip must be None or positive, got {clip}")
-        self.squash = squash
-        self.clip = clip
+        if max_grad_norm is not None and not max_grad_norm > 0:
+            raise ValueError(f"max_grad_norm must be None or positive, got {max_grad_norm}")
+        self.tanh_mean = tanh_mean
+        self.max_grad_norm = max_grad_norm
         self.min_std = min_std
-        self.head = nn.Linear(state_dim, 2)
-        self.std_head = nn.Linear(state_dim, 2) if learn_std else None
+        self.head = nn.Linear(state_dim, self.location_dim)
+        self.std_head = nn.Linear(state_dim, self.location_dim) if learn_std else None
         self.register_buffer("std", torch.tensor(float(std)))
         if self.std_head is not None:
             nn.init.zeros_(self.std_head.weight)
@@ -166,135 +192,25 @@ class LocationAttention(Attends):
         """Set the fixed std, as a schedule does; it is saved with the weights."""
         self.std.fill_(std)
 
-    def where(self, state: Tensor, memory: Memory | None = None) -> Gaussian:
-        """Return a Gaussian over the plane, given the state (B, D); what is there to see has no say in it."""
+    def where(self, state: Tensor, memory: Any = None) -> Gaussian:
+        """Return a Gaussian over the plane, given the state (B, D); it does not depend on the memory."""
         mean = self.head(state)
-        if self.squash:
+        if self.tanh_mean:
             mean = mean.tanh()
         if self.std_head is not None:
             return Gaussian(mean, self.min_std + nn.functional.softplus(self.std_head(state)))
-        return self.around(mean)
+        return self.at_fixed_std(mean)
 
-    def bound(self, attention: Gaussian) -> None:
+    def clip_gradient(self, attention: Gaussian) -> None:
         """Clip the gradient of each mean by itself.
 
         Losses are means over the batch, so of an example's own gradient one part in B arrives here.
         """
-        if self.clip is None or not attention.mean.requires_grad:
+        if self.max_grad_norm is None or not attention.mean.requires_grad:
             return
-        largest = self.clip / len(attention.mean)
+        largest = self.max_grad_norm / len(attention.mean)
         attention.mean.register_hook(lambda g: g * (largest / g.norm(dim=1, keepdim=True).clamp(min=largest)))
 
-    def around(self, mean: Tensor) -> Gaussian:
-        """A Gaussian of the fixed std around given points (B, 2)."""
+    def at_fixed_std(self, mean: Tensor) -> Gaussian:
+        """A Gaussian of the fixed std around given points (B, P)."""
         return Gaussian(mean, self.std.expand_as(mean))
-
-
-class Annotations(NamedTuple):
-    """L annotation vectors of each example, with what scorer and window need of them computed once."""
-
-    values: Tensor  # (B, L, A)
-    keys: Tensor  # (B, L, E)
-    mask: Tensor | None  # (B, L), true where there is an annotation
-    positions: Tensor | None = None  # (B, L, N), where they are; None without a window
-    extent: Tensor | None = None  # (B, N), how far they reach; None without a window
-
-    def at(self, place: Tensor) -> Tensor:
-        """The annotations (B, A) at the indices (B,)."""
-        return self.values[torch.arange(len(place), device=place.device), place]
-
-    def expect(self, attention: Categorical) -> Tensor:
-        """The weighted sum of all annotations (B, A)."""
-        return (attention.weights.unsqueeze(1) @ self.values).squeeze(1)
-
-    def rows(self, index: Tensor) -> "Annotations":
-        """Those of some of the examples only."""
-        return Annotations(*(None if field is None else field[index] for field in self))
-
-
-def check_mask(mask: Tensor | None, annotations: Tensor) -> None:
-    """Refuse a mask that is not (B, L) for annotations (B, L, A), or leaves an example with none of them."""
-    if mask is None:
-        return
-    if mask.shape != annotations.shape[:2] or mask.dtype != torch.bool:
-        raise ValueError(
-            f"mask must be bool of shape {tuple(annotations.shape[:2])}, got {mask.dtype} {tuple(mask.shape)}"
-        )
-    if not bool(mask.any(1).all()):
-        raise ValueError("mask leaves an example with no annotation to look at")
-
-
-class Attention(Attends):
-    """Attention to annotations: a state gives a distribution over the L annotations of its example."""
-
-    def __init__(
-        self,
-        *,
-        state_dim: int,
-        annotation_dim: int,
-        how: Read = "soft",
-        scorer: str = "additive",
-        dim: int = 128,
-        window: int | None = None,
-        axes: int = 1,
-    ):
-        """Create the attention.
-
-        Args:
-            state_dim: Size D of the state that asks.
-            annotation_dim: Size A of an annotation.
-            how: Whether one annotation is picked ("hard") or all are averaged ("soft").
-            scorer: A key of `SCORERS`.
-            dim: Size E of the space where additive and scaled dot-product scores are computed, and of the hidden layer
-                that places the window.
-            window: How many places to look to either side of a point that the state predicts; None for all there are.
-            axes: With a window, the number N of axes along which annotations lie: 1 in a row, 2 on a grid.
-        """
-        super().__init__(how)
-        if scorer not in SCORERS:
-            raise ValueError(f"scorer must be one of {', '.join(SCORERS)}, got {scorer!r}")
-        self.scorer = SCORERS[scorer](state_dim=state_dim, annotation_dim=annotation_dim, dim=dim)
-        self.window = None if window is None else Window(state_dim=state_dim, dim=dim, reach=window, axes=axes)
-
-    def annotate(
-        self,
-        annotations: Tensor,
-        mask: Tensor | None = None,
-        *,
-        grid: tuple[int, int] | None = None,
-        detach_keys: bool = False,
-    ) -> Annotations:
-        """Prepare annotations for any number of looks.
-
-        Args:
-            annotations: (B, L, A).
-            mask: (B, L), true where there is an annotation; all of them if not given.
-            grid: The rows and columns that make up L, of which only a window along two axes takes note; it needs them.
-            detach_keys: Keep the gradient of where to look from what made the annotations; that of what is seen passes.
-        """
-        if annotations.dim() != 3:
-            raise ValueError(f"annotations must have shape (B, L, A), got {tuple(annotations.shape)}")
-        check_mask(mask, annotations)
-        keys = self.scorer.key(annotations.detach() if detach_keys else annotations)
-        values = self.scorer.value(annotations)
-        if self.window is None:
-            return Annotations(values, keys, mask)
-        if self.window.axes == 1:
-            return Annotations(values, keys, mask, *in_a_row(annotations, mask))
-        if grid is None or mask is not None:
-            raise ValueError(
-                "a window along 2 axes needs the grid of the annotations and no mask, "
-                f"got {'no grid' if grid is None else 'a mask'}"
-            )
-        return Annotations(values, keys, mask, *on_a_grid(annotations, grid))
-
-    def where(self, state: Tensor, memory: Annotations) -> Categorical:
-        """Return a distribution over the annotations, given the state (B, D)."""
-        logits = self.scorer(state, memory.keys)
-        if self.window is not None:
-            if memory.positions is None:
-                raise ValueError("memory must have positions for a window, as `annotate` of this attention gives them")
-            logits = logits + self.window(state, memory.positions, memory.extent)
-        if memory.mask is not None:
-            logits = logits.masked_fill(~memory.mask, -math.inf)
-        return Categorical(logits)

@@ -20,12 +20,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glimpse.attention import check_mask
-from glimpse.places import Categorical
-from glimpse.scorers import scaled_dot
+from glimpse.attention.annotation import check_mask
+from glimpse.attention.distributions import Categorical
+from glimpse.attention.scorers import scaled_dot
 
 
-class Mixed(NamedTuple):
+class SelfAttentionOutput(NamedTuple):
     """Annotations that have looked at each other."""
 
     annotations: Tensor  # (B, L, A)
@@ -46,7 +46,9 @@ class SelfAttention(nn.Module):
         self.value = nn.Linear(dim, dim, bias=False)
         self.join = nn.Linear(dim, dim, bias=False)
 
-    def forward(self, annotations: Tensor, mask: Tensor | None = None, *, need_weights: bool = False) -> Mixed:
+    def forward(
+        self, annotations: Tensor, mask: Tensor | None = None, *, need_weights: bool = False
+    ) -> SelfAttentionOutput:
         """Let annotations look at each other.
 
         Args:
@@ -69,10 +71,10 @@ class SelfAttention(nn.Module):
             read = weights @ values
         else:
             read = F.scaled_dot_product_attention(queries, keys, values, attn_mask=seen)
-        return Mixed(self.join(read.transpose(1, 2).flatten(2)), weights)
+        return SelfAttentionOutput(self.join(read.transpose(1, 2).flatten(2)), weights)
 
 
-class MixerLayer(nn.Module):
+class SelfAttentionBlock(nn.Module):
     """Self-attention, then two layers at each place with ReLU between them; both are added to what they are given."""
 
     def __init__(self, *, dim: int, heads: int):
@@ -81,14 +83,16 @@ class MixerLayer(nn.Module):
         self.attention_norm = nn.LayerNorm(dim)
         self.layers = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, 4 * dim), nn.ReLU(), nn.Linear(4 * dim, dim))
 
-    def forward(self, annotations: Tensor, mask: Tensor | None = None, *, need_weights: bool = False) -> Mixed:
+    def forward(
+        self, annotations: Tensor, mask: Tensor | None = None, *, need_weights: bool = False
+    ) -> SelfAttentionOutput:
         """See `SelfAttention.forward`."""
         mixed = self.attention(self.attention_norm(annotations), mask, need_weights=need_weights)
         annotations = annotations + mixed.annotations
-        return Mixed(annotations + self.layers(annotations), mixed.weights)
+        return SelfAttentionOutput(annotations + self.layers(annotations), mixed.weights)
 
 
-class Mixer(nn.Module):
+class SelfAttentionStack(nn.Module):
     """Layers of self-attention, to stand between what makes annotations and what reads them."""
 
     def __init__(self, *, dim: int, heads: int = 4, num_layers: int = 1):
@@ -102,7 +106,7 @@ class Mixer(nn.Module):
         super().__init__()
         if num_layers < 1:
             raise ValueError(f"num_layers must be at least 1, got {num_layers}")
-        self.layers = nn.ModuleList(MixerLayer(dim=dim, heads=heads) for _ in range(num_layers))
+        self.layers = nn.ModuleList(SelfAttentionBlock(dim=dim, heads=heads) for _ in range(num_layers))
 
     def forward(self, annotations: Tensor, mask: Tensor | None = None) -> Tensor:
         """Mix annotations (B, L, A), of which the mask (B, L) may leave some out, into as many new ones."""
@@ -110,7 +114,7 @@ class Mixer(nn.Module):
             annotations = layer(annotations, mask).annotations
         return annotations
 
-    def maps(self, annotations: Tensor, mask: Tensor | None = None) -> Tensor:
+    def attention_maps(self, annotations: Tensor, mask: Tensor | None = None) -> Tensor:
         """What looked at what: the weights (layers, B, H, L, L), for pictures."""
         weights = []
         for layer in self.layers:

@@ -1,18 +1,4 @@
-"""The glimpse sensor: images in, multi-scale patches at a location out.
-
-Recurrent Models of Visual Attention (arXiv:1406.6247), section 3.1, "Sensor". A glimpse is K concentric
-squares of side G, fG, f^2 G, ... pixels, each reduced to G x G by averaging, so that every patch has the same
-size and the outer ones see more and sharpness falls off with distance.
-
-A place is read in two ways:
-
-* `View.at(location)`: the patches at one location (the *hard* read);
-* `View.expect(attention)`: the exact expectation of those same patches when the location is Gaussian (the
-  *soft* read), differentiable in mean and std. As std goes to 0 it becomes the hard read.
-
-Coordinates, for the whole package. A location is (x, y); -1 is the left or top *edge* of the image and +1 the
-right or bottom edge, as in `grid_sample(align_corners=False)`. `to_pixels` and its inverse are the only conversions.
-Locations may lie off the image: everything outside it is background.
+"""Images made ready to be read by a sensor, at a location or in expectation over a Gaussian of locations.
 
 Shapes: B batch, C channels, H x W image, K scales, G patch side, S side of the largest square.
 """
@@ -20,125 +6,25 @@ Shapes: B batch, C channels, H x W image, K scales, G patch side, S side of the 
 import copy
 import math
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glimpse.places import Gaussian
+from glimpse.attention.distributions import Gaussian
 
-Plan = Literal["auto", "table", "crop"]
+if TYPE_CHECKING:
+    from glimpse.attention.sensor import Sensor
 
-# Relative cost of the two hard plans: ns per element on a 2-core CPU (`python benchmarks/sensor.py --fit`).
-TABLE_BUILD, TABLE_BUILD_DOUBLE, TABLE_READ, CROP_READ = 1.9, 2.5, 8.0, 0.95
-# Of a margin against mending squares over the edge: per byte of a padded image, per pixel of a square; rough estimates.
-PAD, MEND = 0.03, 0.25
 FLOAT32_INTEGERS = 2**24  # float32 holds every integer up to here exactly
 PER_IMAGE = ("images", "_float_images", "_planes", "_lines")  # what a view has a row of for each image
-
-
-def to_pixels(location: Tensor, height: int, width: int) -> Tensor:
-    """Convert locations (..., 2) in [-1, 1] to pixel coordinates (x, y), where pixel j covers [j, j + 1)."""
-    return (location + 1) * location.new_tensor([width / 2, height / 2])
-
-
-def from_pixels(point: Tensor, height: int, width: int) -> Tensor:
-    """Convert pixel coordinates (..., 2) to locations: the inverse of `to_pixels`."""
-    return point / point.new_tensor([width / 2, height / 2]) - 1
-
-
-class Sensor:
-    """The geometry of a glimpse: K concentric squares, each averaged down to G x G."""
-
-    def __init__(
-        self,
-        *,
-        patch_size: int,
-        num_scales: int = 1,
-        scale_factor: int = 2,
-        background: float = 0.0,
-        plan: Plan = "auto",
-    ):
-        """Create a sensor.
-
-        Args:
-            patch_size: Side G of the smallest square, in pixels, and of every patch; odd or even.
-            num_scales: Number K of squares.
-            scale_factor: Each square is this many times as wide as the one before it.
-            background: What is seen outside the image, in the units of float images (uint8 images: 255 is 1.0).
-            plan: How hard reads are computed. Both plans give the same patches: "table" builds a summed-area table
-                once per image, "crop" gathers the largest square at each read; "auto" takes the cheaper.
-        """
-        for name, value, least in (
-            ("patch_size", patch_size, 1),
-            ("num_scales", num_scales, 1),
-            ("scale_factor", scale_factor, 2 if num_scales > 1 else 1),
-        ):
-            if value < least:
-                raise ValueError(f"{name} must be at least {least} (num_scales={num_scales}), got {value}")
-        if plan not in ("auto", "table", "crop"):
-            raise ValueError(f"plan must be 'auto', 'table' or 'crop', got {plan!r}")
-        self.patch_size = patch_size
-        self.num_scales = num_scales
-        self.scale_factor = scale_factor
-        self.background = background
-        self.plan = plan
-        self.cell_widths = tuple(scale_factor**k for k in range(num_scales))  # pixels per cell of scale k
-        self.sides = tuple(patch_size * width for width in self.cell_widths)  # pixels per square of scale k
-
-    def view(self, images: Tensor, num_reads: int = 1) -> "View":
-        """Prepare a batch of images for reading.
-
-        Args:
-            images: (B, C, H, W), floating point, or uint8, which reads as its 255th part.
-            num_reads: How many hard reads are expected; decides whether a table pays.
-        """
-        if images.dim() != 4:
-            raise ValueError(f"images must have shape (B, C, H, W), got {tuple(images.shape)}")
-        if not (images.is_floating_point() or images.dtype == torch.uint8):
-            raise ValueError(f"images must be floating point or uint8, got {images.dtype}")
-        if self._table_pays(images, num_reads):
-            return TableView(self, images)
-        return CropView(self, images, margin=self._margin_pays(images, num_reads))
-
-    def anchor(self, location: Tensor, height: int, width: int) -> Tensor:
-        """Return the pixel coordinate whose floor a, the anchor, is where the squares begin: at a - side // 2.
-
-        The half pixel centres squares of an even side on the location; those of an odd side are centred without it.
-        """
-        return to_pixels(location, height, width) + (0.0 if self.patch_size % 2 else 0.5)
-
-    def boxes(self, location: Tensor, height: int, width: int) -> Tensor:
-        """Return the squares that a hard read at `location` (..., 2) averages: (..., K, 4) as x0, y0, x1, y1 pixels."""
-        corner = self.anchor(location, height, width).floor().unsqueeze(-2)  # (..., 1, 2)
-        sides = location.new_tensor(self.sides).unsqueeze(-1)  # (K, 1)
-        start = corner - (sides / 2).floor()
-        return torch.cat([start, start + sides], -1)
-
-    def _table_pays(self, images: Tensor, num_reads: int) -> bool:
-        if self.plan != "auto":
-            return self.plan == "table"
-        dtype = table_dtype(images)
-        if dtype == torch.float64 and images.device.type == "mps":  # no double precision there
-            return False
-        if images.requires_grad:  # the windows of the crop plan have no affordable backward pass
-            return True
-        height, width = images.shape[2:]
-        build = height * width * (TABLE_BUILD if dtype == torch.float32 else TABLE_BUILD_DOUBLE)
-        per_read = self.num_scales * (self.patch_size + 1) ** 2 * TABLE_READ
-        return build + num_reads * per_read < num_reads * self.sides[-1] ** 2 * CROP_READ
-
-    def _margin_pays(self, images: Tensor, num_reads: int) -> bool:
-        side = self.sides[-1]
-        padded = (images.shape[2] + 2 * side) * (images.shape[3] + 2 * side) * images.element_size()
-        return padded * PAD < num_reads * side**2 * MEND
 
 
 class View:
     """A batch of images made ready for reading; subclasses say how `at` is computed."""
 
-    def __init__(self, sensor: Sensor, images: Tensor):
+    def __init__(self, sensor: "Sensor", images: Tensor):
         self.sensor = sensor
         self.images = images
         device = images.device
@@ -200,10 +86,10 @@ class View:
                 f"mean and std must have shape ({batch}, 2), got {tuple(mean.shape)} and {tuple(std.shape)}"
             )
         sensor = self.sensor
-        centre = sensor.anchor(mean, height, width)
+        center = sensor.anchor(mean, height, width)
         spread = std * std.new_tensor([width / 2, height / 2])
-        rows = _expected_cells(sensor, centre[:, 1], spread[:, 1], height)  # K x (B, G, H)
-        columns = _expected_cells(sensor, centre[:, 0], spread[:, 0], width)  # K x (B, G, W)
+        rows = _expected_cells(sensor, center[:, 1], spread[:, 1], height)  # K x (B, G, H)
+        columns = _expected_cells(sensor, center[:, 0], spread[:, 0], width)  # K x (B, G, W)
         strips = torch.cat(rows, 1).unsqueeze(1) @ self._float_images  # (B, C, K*G, W)
         patches = []
         for strip, row, column in zip(strips.split(sensor.patch_size, 2), rows, columns, strict=True):
@@ -235,7 +121,7 @@ class TableView(View):
     Neighbouring cells share corners, so a patch takes (G + 1)^2 look-ups at any scale.
     """
 
-    def __init__(self, sensor: Sensor, images: Tensor):
+    def __init__(self, sensor: "Sensor", images: Tensor):
         super().__init__(sensor, images)
         batch, channels, height, width = images.shape
         table = images.new_zeros(batch, channels, height + 1, width + 1, dtype=table_dtype(images))
@@ -264,7 +150,7 @@ class CropView(View):
     not, as that would cost more than the reads: the few squares that reach over the edge are read again, with care.
     """
 
-    def __init__(self, sensor: Sensor, images: Tensor, margin: bool = True):
+    def __init__(self, sensor: "Sensor", images: Tensor, margin: bool = True):
         super().__init__(sensor, images)
         batch, channels, height, width = images.shape
         side = sensor.sides[-1]
@@ -331,12 +217,12 @@ def table_dtype(images: Tensor) -> torch.dtype:
     return torch.float32 if exact else torch.float64
 
 
-def _expected_cells(sensor: Sensor, centre: Tensor, spread: Tensor, length: int) -> list[Tensor]:
+def _expected_cells(sensor: "Sensor", center: Tensor, spread: Tensor, length: int) -> list[Tensor]:
     """The probability that each cell covers each pixel of one axis, divided by the cell's width.
 
     Args:
         sensor: The geometry.
-        centre: (B,), the mean of the anchor's coordinate, in pixels.
+        center: (B,), the mean of the anchor's coordinate, in pixels.
         spread: (B,), its std.
         length: The number of pixels of the axis.
 
@@ -346,10 +232,10 @@ def _expected_cells(sensor: Sensor, centre: Tensor, spread: Tensor, length: int)
     side = sensor.sides[-1]
     # All scales need the normal distribution function at integers only, and the same ones.
     first = 1 - (side - side // 2)
-    points = torch.arange(first, first + length + side, device=centre.device, dtype=centre.dtype)
-    centre, spread = centre.unsqueeze(1), spread.unsqueeze(1)
-    # Without any spread the anchor is the floor: a centre on an integer is not below it.
-    distance = torch.where((points == centre) & (spread == 0), -1.0, points - centre)
+    points = torch.arange(first, first + length + side, device=center.device, dtype=center.dtype)
+    center, spread = center.unsqueeze(1), spread.unsqueeze(1)
+    # Without any spread the anchor is the floor: a center on an integer is not below it.
+    distance = torch.where((points == center) & (spread == 0), -1.0, points - center)
     scaled = distance / spread.clamp(min=torch.finfo(spread.dtype).tiny ** 0.5)
     cdf = 0.5 * torch.erf(scaled * math.sqrt(0.5))  # minus one half, which the differences cancel
     cells = []

@@ -6,7 +6,7 @@ by a Gaussian around p whose std is D / 2.
 
 Departures. The paper multiplies the weights by the Gaussian after the softmax, and they no longer add up to 1. Here its
 logarithm is added to the scores before the softmax: the same weights over their sum. So attention stays a distribution
-that can be sampled, and the soft read stays the expectation of the hard one. Place s is at s + 1/2, its centre, so that
+that can be sampled, and the soft read stays the expectation of the hard one. Place s is at s + 1/2, its center, so that
 both ends are alike and a place is always within 1/2 of p: a window is never empty. And places may lie on a grid: then p
 is a point, each coordinate predicted as above, and the window is the square around it.
 
@@ -21,32 +21,32 @@ import math
 import torch
 from torch import Tensor, nn
 
-from glimpse.places import grid_centres
+from glimpse.attention.geometry import grid_centers
 
 
 class Window(nn.Module):
     """Predicts a point among the places, and says what being far from it costs each of them."""
 
-    def __init__(self, *, state_dim: int, dim: int, reach: int, axes: int = 1):
+    def __init__(self, *, state_dim: int, dim: int, radius: int, axes: int = 1):
         """Create the window.
 
         Args:
             state_dim: Size of the state that decides where the window is.
             dim: Size E of the hidden layer of the prediction.
-            reach: How many places the window reaches to either side, the D of the paper.
+            radius: How many places the window reaches to either side, the D of the paper.
             axes: Number N of axes along which the places lie, 1 or 2.
         """
         super().__init__()
-        if reach < 1:
-            raise ValueError(f"reach must be at least 1, got {reach}")
+        if radius < 1:
+            raise ValueError(f"radius must be at least 1, got {radius}")
         if axes not in (1, 2):
             raise ValueError(f"axes must be 1 or 2, got {axes}")
-        self.reach = reach
+        self.radius = radius
         self.axes = axes
         self.hidden = nn.Linear(state_dim, dim, bias=False)
         self.point = nn.Linear(dim, axes, bias=False)
 
-    def centre(self, state: Tensor, extent: Tensor) -> Tensor:
+    def center(self, state: Tensor, extent: Tensor) -> Tensor:
         """The point (B, N) that the state (B, D) predicts, from 0 to the extent (B, N) along each axis."""
         return extent * self.point(self.hidden(state).tanh()).sigmoid()
 
@@ -55,15 +55,15 @@ class Window(nn.Module):
 
         Args:
             state: (B, D).
-            positions: (B, L, N), of the places, as by `in_a_row` and `on_a_grid`.
+            positions: (B, L, N), of the places, as by `sequence_positions` and `grid_positions`.
             extent: (B, N), of all of them.
         """
-        distance = positions - self.centre(state, extent).unsqueeze(1)  # (B, L, N)
-        outside = (distance.abs() > self.reach).any(-1)
-        return (-0.5 * (2 / self.reach * distance).square().sum(-1)).masked_fill(outside, -math.inf)
+        distance = positions - self.center(state, extent).unsqueeze(1)  # (B, L, N)
+        outside = (distance.abs() > self.radius).any(-1)
+        return (-0.5 * (2 / self.radius * distance).square().sum(-1)).masked_fill(outside, -math.inf)
 
 
-def in_a_row(annotations: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+def sequence_positions(annotations: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """The positions (B, L, 1) of annotations (B, L, A), and their extent (B, 1), the number of them.
 
     Only those count that are there by the mask (B, L), so that padding changes nothing.
@@ -74,11 +74,11 @@ def in_a_row(annotations: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     return (count - 0.5).unsqueeze(-1), count[:, -1:]
 
 
-def on_a_grid(annotations: Tensor, grid: tuple[int, int]) -> tuple[Tensor, Tensor]:
+def grid_positions(annotations: Tensor, grid: tuple[int, int]) -> tuple[Tensor, Tensor]:
     """The positions (B, L, 2), x and y, of annotations (B, L, A) of a grid, row by row, and their extent (B, 2)."""
     rows, columns = grid
     batch, places = annotations.shape[:2]
     if rows * columns != places:
         raise ValueError(f"grid must have as many places as there are annotations, {places}, got {rows} x {columns}")
-    positions = grid_centres(rows, columns).to(annotations)
+    positions = grid_centers(rows, columns).to(annotations)
     return positions.expand(batch, -1, -1), annotations.new_tensor([columns, rows]).expand(batch, -1)

@@ -1,18 +1,19 @@
-"""Active perception as Gymnasium environments: an agent moves the glimpse sensor over an image and says what it shows.
+"""Gymnasium environments: an agent moves the glimpse sensor over an image and says what it shows.
 
-Importing this package registers the environments and does no more: no data is read, and torch is not imported before an
-environment is made. `GlimpseEnv` is the manual of them all.
+Imports `training` and the packages before it, when an environment is made; importing this registers them and no more.
+Start with `env.py`: the docstring of `GlimpseEnv` is the manual of them all.
 """
 
-from importlib import import_module
 from typing import Any
 
 import gymnasium
 
+from glimpse.files import lazy_exports
+
 # Where each public name lives; imported when first used.
 _HOMES = {
-    "GlimpseEnv": "single",
-    "GlimpseVectorEnv": "vector",
+    "GlimpseEnv": "env",
+    "GlimpseVectorEnv": "vector_env",
     "Played": "playing",
     "options_of": "playing",
     "play": "playing",
@@ -58,20 +59,13 @@ def _register() -> None:
         for task, settings in _TASKS.items():
             gymnasium.register(
                 id=f"glimpse/{task}{variant}-v0",
-                entry_point="glimpse.envs.single:GlimpseEnv",
-                vector_entry_point="glimpse.envs.vector:GlimpseVectorEnv",
+                entry_point="glimpse.envs.env:GlimpseEnv",
+                vector_entry_point="glimpse.envs.vector_env:GlimpseVectorEnv",
                 kwargs={**settings, **form},
             )
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'glimpse.envs' has no attribute {name!r}")
-    return getattr(import_module(f"glimpse.envs.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES, __all__)
 
 
 _register()

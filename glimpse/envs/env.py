@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium import logger
 from gymnasium.error import ResetNeeded
 
-from glimpse.envs.game import Game
+from glimpse.envs.rules import Game
 
 METADATA = {"render_modes": ["rgb_array"], "render_fps": 2}
 ROW = np.zeros(1, np.int64)
@@ -87,14 +87,14 @@ class GlimpseEnv(gymnasium.Env):
 
     ## Arguments
 
-    * `data`: what to look at. Settings of `glimpse.config.DataConfig` by name, `{"canvas": 60, "num_distractors": 4}`;
-      or a `DataConfig`, a `glimpse.data.Splits` or a `glimpse.data.DataSet`.
+    * `data`: what to look at. settings by name, `{"canvas": 60, "num_distractors": 4}`, see `glimpse.data.settings`;
+      or an object of them, a `glimpse.data.Splits` or a `glimpse.data.DataSet`.
     * Any setting of `DataConfig` by itself changes that one: `num_distractors=8`, or `kind="folder", root="photos"`.
     * `split="train"`: "train", "valid" or "test". Of a `DataSet`, "train" shows it as in training, the others as it is
       scored.
     * `num_glimpses=6`: the number T of glimpses.
     * `patch_size=12`, `num_scales=3`, `scale_factor=2`, `background=0.0`: the sensor; see `glimpse.Sensor`.
-    * `first="centre"`: where the first glimpse is, "centre" or "random".
+    * `first="center"`: where the first glimpse is, "center" or "random".
     * `motion="absolute"`: what an action's location means: "absolute", "relative" or "bounded".
     * `max_stride=0.5`: the longest way of a bounded motion; the half side of the image is 1.
     * `margin=0.0`: how far beyond the edge of the image one may look; locations lie in [-1 - margin, 1 + margin].
@@ -103,7 +103,7 @@ class GlimpseEnv(gymnasium.Env):
     * `step_cost=0.0`: what every action costs.
     * `stop=False`: whether the agent may end the episode by its answer.
     * `flat=False`: whether actions and observations are flat boxes; takes `answer="scores"`.
-    * `render_mode=None`: or "rgb_array": the frame that an animation of a model has (`glimpse.view.animation`).
+    * `render_mode=None`: or "rgb_array": the frame that an animation of a model has (`glimpse.view.glimpse_animation`).
 
     ```python
     import glimpse.envs, gymnasium
@@ -202,6 +202,6 @@ def render_row(game: Game, row: int, render_mode: str | None) -> np.ndarray | No
         return None
     if not game.step[row] and game.over[row]:
         raise ResetNeeded("there is no episode to draw: call reset()")
-    from glimpse.envs.drawing import frame  # matplotlib is slow to import, and most environments are never drawn
+    from glimpse.envs.render import frame  # matplotlib is slow to import, and most environments are never drawn
 
     return frame(game, row)

@@ -6,20 +6,20 @@ depends on the environment's seed alone, whatever other environments do beside i
 Shapes: B episodes.
 """
 
-import dataclasses
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from glimpse.build import build_data
-from glimpse.config import DataConfig
+from glimpse.config.schema import Group
 from glimpse.data import Batch, ClutteredMNIST, DataSet, Layout, Splits
-from glimpse.data.base import EPISODES
 from glimpse.data.mnist import Split
+from glimpse.data.settings import DATASETS, DataSettings, ImageDataSettings
+from glimpse.seeding import Stream
 
-Source = DataConfig | Splits | DataSet
+Source = DataSettings | Splits | DataSet
+DATA = Group(DATASETS, default="cluttered").of(ImageDataSettings)
 
 
 class Draw(NamedTuple):
@@ -36,7 +36,7 @@ class Episodes:
         """Open the data.
 
         Args:
-            source: A config, three splits, or one data set.
+            source: Settings, three splits, or one data set.
             split: Which of the three; of one data set, whether it is shown as in training ("train") or as in scoring.
 
         Raises:
@@ -46,7 +46,7 @@ class Episodes:
         if split not in get_args(Split):
             raise ValueError(f"split must be one of {', '.join(get_args(Split))}, got {split!r}")
         self._source, self._split = source, split
-        data = _built(source) if isinstance(source, DataConfig) else source
+        data = _built(source) if isinstance(source, DataSettings) else source
         self.data = getattr(data, split) if isinstance(data, Splits) else data
         if not isinstance(self.data, DataSet):
             kind = getattr(source, "kind", type(source).__name__)
@@ -80,37 +80,38 @@ def source_of(data: Source | Mapping[str, Any], changes: Mapping[str, Any]) -> S
     """The data that an environment is told of.
 
     Args:
-        data: A config, or its settings by name; or splits or a data set, made already.
-        changes: Settings of a config that are to be others.
+        data: Settings, as an object or by name; or splits or a data set, made already.
+        changes: Settings that are to be others.
 
     Raises:
         ValueError: If there is no such setting, or nothing that it could change.
     """
-    if not isinstance(data, DataConfig | Mapping):
+    if not isinstance(data, DataSettings | Mapping):
         if changes:
             raise ValueError(
-                f"unknown options {', '.join(changes)}: those of the data can only be set if data is a DataConfig or a "
+                f"unknown options {', '.join(changes)}: those of the data can only be set if data is settings or a "
                 f"mapping, got {type(data).__name__}"
             )
         return data
-    settings = {**data, **changes} if isinstance(data, Mapping) else changes
-    valid = [field.name for field in dataclasses.fields(DataConfig)]
+    # Options of another kind of data than the mapping is of, such as the registered canvas, mean nothing to it.
+    same_kind = isinstance(data, Mapping) and changes.get("kind") in (None, data.get("kind", DATA.default))
+    settings = {**data, **changes} if same_kind else changes
+    valid = list((DATA.choose(settings.get("kind")) if isinstance(data, Mapping) else type(data)).model_fields)
     if unknown := set(settings) - set(valid):
         raise ValueError(
             f"unknown options {', '.join(sorted(unknown))}; beside those of GlimpseEnv, the options of the data are "
             f"{', '.join(valid)}"
         )
-    settings = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
-    return DataConfig(**settings) if isinstance(data, Mapping) else dataclasses.replace(data, **settings)
+    return DATA.make(settings) if isinstance(data, Mapping) else data.replace(**settings)
 
 
 @lru_cache(maxsize=8)
-def _built(config: DataConfig) -> Any:
-    """The data of a config; the environments of a process share it."""
-    return build_data(config)
+def _built(settings: DataSettings) -> Any:
+    """The data that settings describe; the environments of a process share it."""
+    return settings.build()
 
 
 @lru_cache(maxsize=8)
 def _pool(data: ClutteredMNIST) -> Layout:
     """As many layouts as there are images; any image in any of them is an example, made without a stream of its own."""
-    return data.draw(EPISODES, first_digits=np.arange(len(data)))
+    return data.draw(Stream.EPISODES, first_digits=np.arange(len(data)))

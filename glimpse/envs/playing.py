@@ -11,10 +11,10 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from glimpse.classifier import RecurrentAttention
-from glimpse.envs.game import LOGITS_PER_SCORE, Game
-from glimpse.glimpses import PlaneGlimpses
-from glimpse.places import Noise
+from glimpse.attention.noise import Noise
+from glimpse.attention.reading import LocationAttention
+from glimpse.envs.rules import LOGITS_PER_SCORE, Game
+from glimpse.models.recurrent_attention import LearnedPolicy, RecurrentAttention
 
 
 class Played(NamedTuple):
@@ -23,7 +23,7 @@ class Played(NamedTuple):
     logits: Tensor  # (B, T, classes): the answer after each glimpse
     locations: Tensor  # (B, T, 2): where each glimpse was
     rewards: Tensor  # (B, T) float64
-    index: Tensor  # (B,): which examples they were
+    index: Tensor  # type: ignore[assignment]  # (B,): which examples they were
     targets: Tensor  # (B,) or (B, classes)
 
 
@@ -52,9 +52,9 @@ def play(
 ) -> Played:
     """Let a model play one episode in each environment.
 
-    Logits and locations are exactly those of its own rollout, `model(images, how="hard", ...)`, on the same images with
-    the same `sample` and `noise`, and a random first glimpse `given`. As its samples may lie off the image, an
-    environment for `sample=True` needs a `margin`, such as 2.
+    Logits and locations are exactly those of its own rollout, `model(images, mode="hard", ...)`, on the same images
+    with the same `sample` and `noise`, and a random first glimpse given as `locations`. As its samples may lie off the
+    image, an environment for `sample=True` needs a `margin`, such as 2.
 
     Args:
         model: On any device; reads hard.
@@ -62,7 +62,7 @@ def play(
         seed: Of the reset.
         options: Of the reset.
         sample: Whether places are sampled, or the most likely ones taken.
-        noise: The chance to sample with.
+        noise: The random numbers to sample with.
 
     Raises:
         ValueError: If model and environment do not suit each other, or the environment clipped a location.
@@ -70,13 +70,13 @@ def play(
     game = getattr(env.unwrapped, "game", None)
     if not isinstance(game, Game):
         raise ValueError(f"env must be a GlimpseEnv or a GlimpseVectorEnv, wrapped or not, got {env}")
-    _check_suits(model, game)
+    attention = _attention_for(model, game)
     noise = noise or Noise()
     device = model.classify.weight.device
     many = isinstance(env, VectorEnv)
     observation, info = env.reset(seed=seed, options=options)
     index, targets = (torch.as_tensor(info[name]).view(game.size, *tail) for name, tail in _shapes(game))
-    thought = model.begin(game.size)
+    state = model.initial_state(game.size)
     logits, locations, rewards = [], [], []
     place: Tensor | None = None
     for step in range(game.num_glimpses):
@@ -86,12 +86,13 @@ def play(
         )
         if place is not None and not torch.equal(location, place):
             raise ValueError("the environment clipped a location: make it with a larger margin")
-        thought = model.think(model.glimpses.network(patches, location), thought)
-        answer = thought.logits
+        state = model.step(model.glimpses.network(patches, location), state)
+        answer = state.logits
+        assert answer is not None  # there has been a glimpse
         place = location
         if step + 1 < game.num_glimpses:
-            attention = model.glimpses.attention.where(thought.state[0])
-            place = attention.sample(noise) if sample else attention.mode()
+            distribution = attention.where(state.core[0])
+            place = distribution.sample(noise) if sample else distribution.mode()
         action = {"location": place.cpu().numpy(), **_answer(game, answer)}
         observation, reward, *_ = env.step(action if many else {name: value[0] for name, value in action.items()})
         logits.append(answer.cpu())
@@ -113,11 +114,14 @@ def _shapes(game: Game) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return ("index", ()), ("target", (game.num_classes,) if game.multi_label else ())
 
 
-def _check_suits(model: RecurrentAttention, game: Game) -> None:
-    if not isinstance(model.glimpses, PlaneGlimpses) or model.policy != "learned" or model.first == "learned":
+def _attention_for(model: RecurrentAttention, game: Game) -> LocationAttention:
+    """The attention that chooses the places, after a check that model and environment suit each other."""
+    policy = model.policy
+    attention = policy.attention if isinstance(policy, LearnedPolicy) and policy.first is not None else None
+    if not isinstance(attention, LocationAttention):
         raise ValueError(
             "the model must choose points of the plane after a first glimpse that is given, got "
-            f"{type(model.glimpses).__name__} with policy {model.policy!r} and first {model.first!r}"
+            f"{type(model.glimpses).__name__} with policy {policy.name!r} and first {model.first!r}"
         )
     if game.flat or game.motion != "absolute":
         raise ValueError(
@@ -136,3 +140,4 @@ def _check_suits(model: RecurrentAttention, game: Game) -> None:
     }
     if differ := [f"{name} {wanted[name]} and {got[name]}" for name in wanted if wanted[name] != got[name]]:
         raise ValueError(f"model and environment must be alike, got {'; '.join(differ)}")
+    return attention

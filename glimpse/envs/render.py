@@ -8,12 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glimpse.classifier import Rollout
-from glimpse.envs.game import Game, logits_of
-from glimpse.losses import correct
-from glimpse.sensor import to_pixels
-from glimpse.view.animation import draw_frame, rasterise
-from glimpse.view.looks import Looks
+from glimpse.attention.geometry import to_pixels
+from glimpse.envs.rules import Game, logits_of
+from glimpse.evaluation.glimpse_traces import Looks
+from glimpse.losses.classification import correct
+from glimpse.models.rollout import Rollout
+from glimpse.view.glimpse_animation import draw_frame
+from glimpse.view.video import rasterize
 
 
 def frame(game: Game, row: int) -> np.ndarray:
@@ -23,11 +24,9 @@ def frame(game: Game, row: int) -> np.ndarray:
     the one to the glimpse before; after a reset there is none.
     """
     step = game.step[row] - game.over[row]  # no glimpse follows the last answer
-    figure = draw_frame([_looks(game, row)], 0, int(step))
-    if not game.step[row]:
-        verdict = next(text for text in figure.texts if text.get_text().startswith("says "))
-        verdict.set(text="says nothing yet", color="black")
-    return rasterise(figure)
+    verdict = None if game.step[row] else "no answer yet"
+    figure = draw_frame([_looks(game, row)], 0, int(step), verdict=verdict)
+    return rasterize(figure)
 
 
 def _looks(game: Game, row: int) -> Looks:
@@ -39,7 +38,6 @@ def _looks(game: Game, row: int) -> Looks:
     patches = game.sensor.view(images).at(here).unflatten(1, (game.sensor.num_scales, -1))  # (1, K, C, G, G)
     logits = _logits(game, row)
     answers = (logits.sigmoid() if game.multi_label else logits.softmax(-1)) * bool(game.step[row])
-    nothing = locations.new_zeros(1, 0)
     steps = (1, game.num_glimpses)
     return Looks(
         name="agent",
@@ -54,16 +52,7 @@ def _looks(game: Game, row: int) -> Looks:
         spread=torch.zeros_like(locations),
         patches=patches.permute(0, 1, 3, 4, 2).unsqueeze(1).expand(*steps, -1, -1, -1, -1).clamp(0, 1),
         weights=None,
-        rollout=Rollout(
-            logits=logits.expand(*steps, -1),
-            locations=locations,
-            stds=torch.zeros_like(locations),
-            log_probs=None,
-            entropies=nothing,
-            baselines=None,
-            weights=None,
-            glimpses=nothing.expand(*steps, 0),
-        ),
+        rollout=Rollout.without_glimpses(logits.expand(*steps, -1)),
     )
 
 

@@ -18,13 +18,14 @@ from gymnasium import Space, spaces
 from gymnasium.error import ResetNeeded
 from torch import Tensor
 
+from glimpse.attention.sensor import Sensor
+from glimpse.attention.sensor_views import View
 from glimpse.data.mnist import Split
 from glimpse.envs.actions import Actions, Answer, Shape
 from glimpse.envs.episodes import Draw, Episodes, Source, source_of
-from glimpse.losses import correct, log_likelihood
-from glimpse.sensor import Sensor, View
+from glimpse.losses.classification import correct, log_likelihood
 
-First = Literal["centre", "random"]
+First = Literal["center", "random"]
 Motion = Literal["absolute", "relative", "bounded"]
 Reward = Literal["final", "accuracy", "log_likelihood"]
 
@@ -53,7 +54,7 @@ class Game:
         num_scales: int = 3,
         scale_factor: int = 2,
         background: float = 0.0,
-        first: First = "centre",
+        first: First = "center",
         motion: Motion = "absolute",
         max_stride: float = 0.5,
         margin: float = 0.0,
@@ -64,6 +65,8 @@ class Game:
         flat: bool = False,
         **data_options: Any,
     ):
+        if first == "centre":  # the former spelling
+            first = "center"
         for name, value, kind in (
             ("first", first, First),
             ("motion", motion, Motion),

@@ -12,8 +12,8 @@ from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from glimpse.envs.game import Game
-from glimpse.envs.single import METADATA, check_options, check_render_mode, read_index, render_row, row_of
+from glimpse.envs.env import METADATA, check_options, check_render_mode, read_index, render_row, row_of
+from glimpse.envs.rules import Game
 
 Observation = dict[str, np.ndarray] | np.ndarray
 

@@ -1,16 +1,8 @@
-"""Image encoders: images in, annotation vectors on a grid of places out.
-
-Show, Attend and Tell (arXiv:1502.03044), section 3.1.1: the annotations are the vectors of a convolutional feature map,
-one for each place. An encoder maps images (B, C, H, W), uint8 or floating point in [0, 1], to (B, L, A), row by row; it
-has `out_dim`, which is A, and `grid(height, width)`, the rows and columns that make up L.
-
-* `SmallEncoder`: a few convolutions, for digits.
-* `BackboneEncoder`: the last feature map of a classification network of torchvision or timm; vgg19 is the paper's.
+"""Trunks of torchvision and timm as image encoders.
 
 Shapes: B batch, C channels, H height, W width, L places, A annotation size.
 """
 
-import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from importlib import import_module
@@ -21,124 +13,11 @@ import torch
 import torchvision.models
 from torch import Tensor, nn
 
-from glimpse.places import grid_centres
-from glimpse.sensor import from_pixels
+from glimpse.models.image_encoders import Encoder
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-_WAVES = (0.5, 1, 2)  # across the image, in x and in y
 # Children of a network from which on there is no map of features any more.
 _ENDS = ("avgpool", "flatten", "dropout", "classifier", "fc", "head", "heads")
-
-
-class Encoder(nn.Module):
-    """What all encoders share: pixels are normalised, and a map of features becomes a list of annotations."""
-
-    out_dim: int
-    pixel_mean: Tensor
-    pixel_std: Tensor
-
-    def __init__(self, pixel_mean: Sequence[float], pixel_std: Sequence[float]):
-        super().__init__()
-        if len(pixel_mean) != len(pixel_std):
-            raise ValueError(
-                f"pixel_mean and pixel_std must be of the same length, got {len(pixel_mean)} and {len(pixel_std)}"
-            )
-        if not all(std > 0 for std in pixel_std):
-            raise ValueError(f"pixel_std must be positive, got {tuple(pixel_std)}")
-        self.register_buffer("pixel_mean", torch.tensor(pixel_mean, dtype=torch.float32).view(-1, 1, 1))
-        self.register_buffer("pixel_std", torch.tensor(pixel_std, dtype=torch.float32).view(-1, 1, 1))
-
-    def features(self, pixels: Tensor) -> Tensor:
-        """The map of features (B, A, rows, columns) of normalised pixels (B, C, H, W)."""
-        raise NotImplementedError
-
-    def grid(self, height: int, width: int) -> tuple[int, int]:
-        """The rows and columns of places in an image of this size."""
-        raise NotImplementedError
-
-    def centres(self, height: int, width: int) -> Tensor:
-        """The centres (L, 2), x and y in pixels, of the places in an image of this size."""
-        rows, columns = self.grid(height, width)
-        return grid_centres(rows, columns, height / rows, width / columns)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Annotate images (B, C, H, W) as (B, L, A); one channel will do for several: a grey image is all of them."""
-        channels = len(self.pixel_mean)
-        if images.dim() != 4 or images.shape[1] not in (1, channels):
-            raise ValueError(f"images must have shape (B, {channels}, H, W), got {tuple(images.shape)}")
-        pixels = images.to(self.pixel_mean) / (1 if images.is_floating_point() else 255)
-        return self.features((pixels - self.pixel_mean) / self.pixel_std).flatten(2).transpose(1, 2)
-
-
-class SmallEncoder(Encoder):
-    """Four convolutions with ReLU: two that halve the image, one that is pooled by its maximum, one on the grid.
-
-    A place is at the centre of what it sees: place (i, j) is the square of `stride` pixels that begins at row
-    i * stride, column j * stride, and sees 50 x 50 pixels around it (38 with a stride of 8), which is more than a digit
-    of 28. What is seen and where it is, a linear function of the place and of waves across the image, are added up, so
-    that captions can tell left from right, and attention can look beside where it has looked. There is no normalisation
-    over the batch, so that an image alone is encoded as in a batch, in training too. With 16 channels, an 84 x 84 image
-    of one channel takes 16 million multiplications (22 with a stride of 8).
-    """
-
-    def __init__(
-        self,
-        *,
-        in_channels: int = 1,
-        out_dim: int = 128,
-        channels: int = 16,
-        stride: int = 12,
-        pixel_mean: float = 0.0,
-        pixel_std: float = 1.0,
-    ):
-        """Create the encoder.
-
-        Args:
-            in_channels: Channels of an image.
-            out_dim: Size A of an annotation.
-            channels: Of the first convolution; the next two have 2 and 4 times as many.
-            stride: Pixels from place to place, 8 or 12: a grid of 11 x 11 or 7 x 7 places in an image of 84 x 84.
-            pixel_mean: Subtracted from the image.
-            pixel_std: Divides the image.
-        """
-        if stride not in (8, 12):
-            raise ValueError(f"stride must be 8 or 12, got {stride}")
-        super().__init__([pixel_mean] * in_channels, [pixel_std] * in_channels)
-        self.out_dim = out_dim
-        self.stride = stride
-        self.layers = nn.Sequential(
-            nn.Conv2d(in_channels, channels, 4, stride=2, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(channels, 2 * channels, 4, stride=2, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(2 * channels, 4 * channels, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(stride // 4),
-            nn.Conv2d(4 * channels, out_dim, 3, padding=1),
-            nn.ReLU(),
-        ).to(memory_format=torch.channels_last)  # twice as fast on a CPU
-        self.where = nn.Linear(2 + 4 * len(_WAVES), out_dim)
-        for layer in self.layers:
-            if isinstance(layer, nn.Conv2d):  # torch's own start lets the signal fade from layer to layer
-                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-                nn.init.zeros_(layer.bias)
-
-    def features(self, pixels: Tensor) -> Tensor:
-        """See `Encoder.features`."""
-        height, width = pixels.shape[2:]
-        centres = from_pixels(self.centres(height, width).to(pixels), height, width)
-        pixels = nn.functional.pad(pixels, (0, -width % self.stride, 0, -height % self.stride))
-        phases = math.pi * (centres.unsqueeze(-1) * centres.new_tensor(_WAVES)).flatten(1)
-        where = self.where(torch.cat([centres, phases.sin(), phases.cos()], 1))
-        return self.layers(pixels) + where.T.view(-1, *self.grid(height, width))
-
-    def centres(self, height: int, width: int) -> Tensor:
-        """See `Encoder.centres`."""
-        return grid_centres(*self.grid(height, width), self.stride, self.stride)
-
-    def grid(self, height: int, width: int) -> tuple[int, int]:
-        """The rows and columns of places in an image of this size; the last may reach over the edge."""
-        return -(-height // self.stride), -(-width // self.stride)
 
 
 class BackboneEncoder(Encoder):
@@ -164,7 +43,7 @@ class BackboneEncoder(Encoder):
             weights: None for random ones; "default" for those the library downloads; or a file of the network's
                 state_dict, with or without its classifier, as .safetensors or as saved by torch.
             frozen: Whether it stays as it is, without gradients and in evaluation mode, until `unfreeze`. Batch
-                normalisation is as in evaluation even then: images are encoded the same in any batch.
+                normalization is as in evaluation even then: images are encoded the same in any batch.
             pixel_mean: Subtracted from each channel; if not given, what timm says of the network, else ImageNet's.
             pixel_std: Divides each channel; as `pixel_mean`.
         """
@@ -202,7 +81,7 @@ class BackboneEncoder(Encoder):
         return rows, columns
 
     def train(self, mode: bool = True) -> "BackboneEncoder":
-        """Set training or evaluation mode; what is frozen, and batch normalisation, stay in evaluation."""
+        """Set training or evaluation mode; what is frozen, and batch normalization, stay in evaluation."""
         super().train(mode)
         for module in self.trunk.modules():
             if self.frozen or isinstance(module, nn.modules.batchnorm._BatchNorm):

@@ -1,53 +1,71 @@
-"""The decoder that attends while it writes, and the captioner that gives it an image to look at.
+"""The decoder: an LSTM that writes a sentence word by word, and reads from annotations before each word.
 
 Show, Attend and Tell (arXiv:1502.03044), 3.1.2 the LSTM decoder and 4.2.1 its gate. The decoder knows nothing of
-images: it writes about any annotations, those of a source sentence included (`sentences.py`), and reads them through
-`Attention`, hard or soft. One step serves teacher forcing, greedy, sampled and beam search.
+images: it writes about any annotations, those of a source sentence included (`sentence_encoder.py`), and reads them
+through `Attention`, hard or soft. One step serves teacher forcing, greedy, sampled and beam search.
 
 Departures from the paper. A word START begins a sentence; the authors' code begins with a vector of zeros. The gate is
 an option; the paper has it in the section on soft attention only, here it serves both reads. The output is the formula
 of the paper; the authors' code has a tanh before its last layer. Dropout, which the paper mentions without a place, is
 where the authors' code has it in the output: on h_t, and before the last layer.
 
+What is read goes two ways, into the recurrence and into the output, and need not be the same: with `output_context`, a
+caller gives the output something else, such as the expectation behind a hard read (`expected_context`).
+
 Shapes: B batch, N words, L places, A annotation size, D state size, M embedding size, V vocabulary.
 """
 
-import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from glimpse.attention import Annotations, Attention, Read, Reading
-from glimpse.places import Noise
-from glimpse.self_attention import Mixer
+from glimpse.attention.annotation import Annotations, Attention
+from glimpse.attention.distributions import Categorical
+from glimpse.attention.noise import Noise
+from glimpse.attention.reading import Reading
+from glimpse.attention.settings import ReadMode
+from glimpse.models.keywords import renamed_keywords
+from glimpse.models.rollout import stack_steps
+
+OutputContext = Callable[[Reading[Categorical], Annotations], Tensor]  # to (B, A)
 
 
-class State(NamedTuple):
-    """All that the decoder remembers."""
+def expected_context(reading: Reading[Categorical], annotations: Annotations) -> Tensor:
+    """For the output, the expectation (B, A) of what could have been read, however it was read."""
+    return annotations.expect(reading.attention)
+
+
+class DecoderState(NamedTuple):
+    """The state of the LSTM."""
 
     hidden: Tensor  # (B, D), h: what attention is asked with
     cell: Tensor  # (B, D), c
 
 
-class Unspoken(NamedTuple):
-    """What one step gave, but for the words."""
+class DecoderHidden(NamedTuple):
+    """The result of one step, up to its last layer."""
 
     output: Tensor  # (B, M), what the last layer makes the next word of
-    state: State  # after the step
-    reading: Reading  # what was read, before the gate
+    state: DecoderState  # after the step
+    reading: Reading[Categorical]  # what was read
+    context: Tensor  # (B, A), what the recurrence was given of it, before the gate
+    output_context: Tensor  # (B, A), what the output was given, before the gate
 
 
-class Step(NamedTuple):
-    """What one step gave."""
+class DecoderStep(NamedTuple):
+    """The result of one step."""
 
     logits: Tensor  # (B, V), of the next word
-    state: State  # after the step
-    reading: Reading  # what was read, before the gate
+    state: DecoderState  # after the step
+    reading: Reading[Categorical]  # what was read
+    context: Tensor  # (B, A), what the recurrence was given of it, before the gate
+    output_context: Tensor  # (B, A), what the output was given, before the gate
 
 
-class Telling(NamedTuple):
-    """What happened while N given words were told: step t reads, takes in word t - 1 and predicts word t."""
+class DecoderOutput(NamedTuple):
+    """The N steps with given words (teacher forcing): step t reads, takes in word t - 1 and predicts word t."""
 
     logits: Tensor  # (B, N, V)
     weights: Tensor  # (B, N, L): the attention
@@ -106,11 +124,15 @@ class Decoder(nn.Module):
         self.to_words = nn.Linear(embed_dim, vocabulary_size)
 
     @property
-    def how(self) -> Read:
+    def mode(self) -> ReadMode:
         """How the decoder reads unless told otherwise."""
-        return self.attention.how
+        return self.attention.mode
 
-    def start(self, annotations: Annotations) -> State:
+    def attention_parameters(self) -> list[nn.Parameter]:
+        """The parameters that decide where to look."""
+        return list(self.attention.parameters())
+
+    def initial_state(self, annotations: Annotations) -> DecoderState:
         """Return the state before the first word, from the mean of the values that there are."""
         values, mask = annotations.values, annotations.mask
         if mask is None:
@@ -118,65 +140,88 @@ class Decoder(nn.Module):
         else:
             there = mask.unsqueeze(-1)
             mean = values.masked_fill(~there, 0).sum(1) / there.sum(1)
-        return State(self.initial_hidden(mean), self.initial_cell(mean))
+        return DecoderState(self.initial_hidden(mean), self.initial_cell(mean))
 
     def step(
         self,
         word: Tensor,
-        state: State,
+        state: DecoderState,
         annotations: Annotations,
         *,
-        how: Read | None = None,
+        mode: ReadMode | None = None,
         sample: bool = True,
         noise: Noise | None = None,
-    ) -> Step:
+        straight_through: bool = False,
+        output_context: OutputContext | None = None,
+    ) -> DecoderStep:
         """Read, take in the previous word, and predict the next.
 
         Args:
             word: (B,) int64, the previous word.
             state: The state after it was predicted.
             annotations: What to read from, prepared by `attention.annotate`.
-            how: Read hard or soft; the attention's own way if not given.
+            mode: Read hard or soft; the attention's own mode if not given.
             sample: Whether a hard read samples its place, or takes the most likely one (greedy).
-            noise: The chance to sample and, in training, to drop with.
+            noise: The random numbers of sampling and, in training, of dropout.
+            straight_through: Whether hard reads have the gradient of soft ones (see `attention.reading.read`).
+            output_context: What the output is given of a reading; if not given, what the recurrence is given.
         """
         if word.shape != annotations.values.shape[:1]:
             raise ValueError(
                 f"word must have shape ({len(annotations.values)},), one for each example, got {tuple(word.shape)}"
             )
-        output, state, reading = self._think(word, state, annotations, how, sample, noise or Noise())
-        return Step(self.to_words(output), state, reading)
+        hidden = self._step(word, state, annotations, mode, sample, noise or Noise(), straight_through, output_context)
+        return DecoderStep(self.to_words(hidden.output), *hidden[1:])
 
-    def _think(
-        self, word: Tensor, state: State, annotations: Annotations, how: Read | None, sample: bool, noise: Noise
-    ) -> Unspoken:
+    def _step(
+        self,
+        word: Tensor,
+        state: DecoderState,
+        annotations: Annotations,
+        mode: ReadMode | None,
+        sample: bool,
+        noise: Noise,
+        straight_through: bool,
+        output_context: OutputContext | None,
+    ) -> DecoderHidden:
         """A step up to its last layer."""
-        reading = self.attention(state.hidden, annotations, how=how, sample=sample, noise=noise)
+        reading = self.attention(
+            state.hidden, annotations, mode=mode, sample=sample, noise=noise, straight_through=straight_through
+        )
         context = reading.context
-        if self.gate is not None:
-            context = torch.sigmoid(self.gate(state.hidden)) * context
+        gate = None if self.gate is None else torch.sigmoid(self.gate(state.hidden))
+        gated = context if gate is None else gate * context
+        for_output, gated_output = context, gated
+        if output_context is not None:
+            for_output = output_context(reading, annotations)
+            gated_output = for_output if gate is None else gate * for_output
         embedded = self.embed(word)
-        state = State(*self.cell(torch.cat([embedded, context], 1), state))
-        output = embedded + self.from_hidden(self._drop(state.hidden, noise)) + self.from_context(context)
-        return Unspoken(self._drop(output, noise), state, reading)
+        state = DecoderState(*self.cell(torch.cat([embedded, gated], 1), state))
+        output = embedded + self.from_hidden(self._drop(state.hidden, noise)) + self.from_context(gated_output)
+        return DecoderHidden(self._drop(output, noise), state, reading, context, for_output)
 
+    @renamed_keywords(how="mode")
     def forward(
         self,
         annotations: Annotations,
         words: Tensor,
         *,
-        how: Read | None = None,
+        mode: ReadMode | None = None,
         sample: bool = True,
         noise: Noise | None = None,
-    ) -> Telling:
-        """Tell given words, each predicted from those before it (teacher forcing).
+        straight_through: bool = False,
+        output_context: OutputContext | None = None,
+    ) -> DecoderOutput:
+        """Predict given words, each from those before it (teacher forcing).
 
         Args:
             annotations: What to read from, prepared by `attention.annotate`.
             words: (B, N + 1) int64, beginning with START; may be padded at the end with any words.
-            how: See `step`, as for `sample` and `noise`.
+            mode: See `step`, as for the rest.
             sample: See `step`.
             noise: See `step`.
+            straight_through: See `step`.
+            output_context: See `step`.
         """
         batch = len(annotations.values)
         if words.dim() != 2 or len(words) != batch or words.shape[1] < 2:
@@ -185,113 +230,21 @@ class Decoder(nn.Module):
                 f"got {tuple(words.shape)}"
             )
         noise = noise or Noise()
-        state = self.start(annotations)
+        state = self.initial_state(annotations)
         steps = []
         for word in words[:, :-1].unbind(1):
-            steps.append(self._think(word, state, annotations, how, sample, noise))
+            steps.append(self._step(word, state, annotations, mode, sample, noise, straight_through, output_context))
             state = steps[-1].state
         readings = [step.reading for step in steps]
         log_probs = [reading.log_prob for reading in readings]
-        return Telling(
+        return DecoderOutput(
             # The last layer is by far the largest: once for all words is faster than once for each.
             logits=self.to_words(torch.stack([step.output for step in steps], 1)),
             weights=torch.stack([reading.attention.weights for reading in readings], 1),
             places=torch.stack([reading.place for reading in readings], 1),
-            log_probs=None if log_probs[0] is None else torch.stack(log_probs, 1),
+            log_probs=None if log_probs[0] is None else stack_steps(log_probs),
             entropies=torch.stack([reading.attention.entropy() for reading in readings], 1),
         )
 
     def _drop(self, x: Tensor, noise: Noise) -> Tensor:
-        return noise.drop(x, self.dropout) if self.training else x
-
-
-class Teller(nn.Module):
-    """Tells in words what it is shown: an encoder makes annotations of it, a decoder writes while it reads them."""
-
-    average_reward: Tensor
-
-    def __init__(self, *, encoder: nn.Module, decoder: Decoder, mixer: Mixer | None = None):
-        """Join the parts.
-
-        Args:
-            encoder: Makes annotations of size `out_dim`, which it must expose; of what, the subclasses say.
-            decoder: What writes.
-            mixer: What lets the annotations look at each other before they are read. It stands apart from the encoder,
-                so that it learns where that is frozen, and takes annotations that were kept.
-        """
-        super().__init__()
-        if encoder.out_dim != decoder.annotation_dim:
-            raise ValueError(
-                f"the decoder reads annotations of size {decoder.annotation_dim}, the encoder makes {encoder.out_dim}"
-            )
-        self.encoder = encoder
-        self.mixer = mixer
-        self.decoder = decoder
-        self.register_buffer("average_reward", torch.tensor(math.inf))  # of the last batches; infinite before any
-
-    @property
-    def how(self) -> Read:
-        """How it reads unless told otherwise."""
-        return self.decoder.how
-
-    def annotate(self, source: Any, *, noise: Noise | None = None) -> Annotations:
-        """Prepare what is shown to be read, with the chance to drop with in training."""
-        raise NotImplementedError
-
-    def forward(
-        self, source: Any, words: Tensor, *, how: Read | None = None, sample: bool = True, noise: Noise | None = None
-    ) -> Telling:
-        """Tell given words of what is shown (see `annotate`, and `Decoder.forward` for the rest)."""
-        noise = noise or Noise()
-        return self.decoder(self.annotate(source, noise=noise), words, how=how, sample=sample, noise=noise)
-
-
-class Captioner(Teller):
-    """Describes an image.
-
-    The encoder maps images (B, C, H, W) to annotations (B, L, out_dim), and has `grid(height, width)`, the rows and
-    columns of the L places in images of that size (see `encoders.py`).
-    """
-
-    def __init__(
-        self,
-        *,
-        encoder: nn.Module,
-        decoder: Decoder,
-        mixer: Mixer | None = None,
-        image_size: tuple[int, int] | None = None,
-    ):
-        """Join the parts (see `Teller`).
-
-        Args:
-            encoder: From images to annotations.
-            decoder: What writes.
-            mixer: What lets the annotations look at each other.
-            image_size: Height and width of the images whose annotations may come encoded. Only a window needs it.
-        """
-        super().__init__(encoder=encoder, decoder=decoder, mixer=mixer)
-        self.image_size = image_size
-
-    def annotate(self, source: Tensor | Annotations, *, noise: Noise | None = None) -> Annotations:
-        """Prepare images to be read.
-
-        Args:
-            source: (B, C, H, W), what the encoder takes; or (B, L, A), floating point, what it would make of them,
-                kept from an earlier time; or annotations already prepared, which stay as they are.
-            noise: Of no use: the encoders of images leave nothing to chance.
-        """
-        if isinstance(source, Annotations):
-            return source
-        size = self.image_size
-        if source.dim() == 4:
-            size, source = tuple(source.shape[2:]), self.encoder(source)
-        elif source.dim() != 3 or source.shape[2] != self.encoder.out_dim or not source.is_floating_point():
-            raise ValueError(
-                f"images must have shape (B, C, H, W), or be encoded as floating point (B, L, {self.encoder.out_dim}), "
-                f"got {source.dtype} {tuple(source.shape)}"
-            )
-        attention = self.decoder.attention
-        if attention.window is not None and size is None:
-            raise ValueError("image_size must be given for a window on images that come encoded, got None")
-        annotations = source if self.mixer is None else self.mixer(source)
-        return attention.annotate(annotations, grid=None if attention.window is None else self.encoder.grid(*size))
+        return noise.dropout(x, self.dropout) if self.training else x

@@ -21,22 +21,22 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 from tqdm import tqdm
 
-from glimpse.data.base import DataError
 from glimpse.data.captions import CaptionSplits, StoredCaptions
-from glimpse.data.photos import PhotoCaptions
-from glimpse.encoders import Encoder
-from glimpse.processes import Processes
-from glimpse.runs import write_atomically
-from glimpse.tasks import evaluating
+from glimpse.data.photo_captions import PhotoCaptions
+from glimpse.distributed import Processes
+from glimpse.errors import DataError
+from glimpse.files import write_atomically
+from glimpse.models.image_encoders import Encoder
+from glimpse.models.inference import evaluating
 
 FORMAT = "glimpse-features-1"
 NUMBER = np.dtype("<f2")
@@ -195,19 +195,14 @@ class _Cache:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keeps other processes from writing; the system takes the lock back whichever way this one ends."""
-        try:
-            fcntl = import_module("fcntl")
-        except ImportError as error:  # on Windows
-            raise DataError("features cannot be kept on this system: it has no locks for files") from error
         self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.folder / _LOCK, "w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise DataError(
-                    f"another process is writing features to {self.folder}; wait for it, or choose another folder"
-                ) from error
-            yield
+        try:
+            with FileLock(self.folder / _LOCK, timeout=0):
+                yield
+        except Timeout as error:
+            raise DataError(
+                f"another process is writing features to {self.folder}; wait for it, or choose another folder"
+            ) from error
 
     def fill(self, encoder: Encoder, batch_size: int, say: Callable[[str], None]) -> Iterator[None]:
         """Computes what is missing, and yields whenever what is done has been made safe."""

@@ -5,7 +5,7 @@ was seen and where: g = relu(Linear(what) + Linear(where)) with what = relu(Line
 relu(Linear(location)); the core is h_t = relu(Linear(h_tm1) + Linear(g_t)). Departures, by choice of the user: a
 convolutional "what" path, and GRU and LSTM cores.
 
-Shapes: B batch, K scales, C channels, G patch side, D state size.
+Shapes: B batch, K scales, C channels, G patch side, P numbers of a location (2 on the plane), D state size.
 """
 
 from itertools import pairwise
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 What = Literal["fc", "conv"]
 Core = Literal["rnn", "gru", "lstm"]
-State = tuple[Tensor, ...]  # the first is the output h (B, D); an LSTM has a cell beside it
+CoreState = tuple[Tensor, ...]  # the first is the output h (B, D); an LSTM has a cell beside it
 
 
 def what_path(
@@ -40,7 +40,7 @@ def what_path(
     raise ValueError(f"what must be 'fc' or 'conv', got {kind!r}")
 
 
-def initialise(network: nn.Module) -> None:
+def initialize(network: nn.Module) -> None:
     """Draw the weights of layers that ReLUs follow so that signals keep their size (He et al., arXiv:1502.01852).
 
     torch's own initial weights shrink what passes each layer, so that at first all glimpses look nearly alike.
@@ -48,7 +48,8 @@ def initialise(network: nn.Module) -> None:
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-            nn.init.zeros_(layer.bias)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
 
 
 class GlimpseNetwork(nn.Module):
@@ -68,6 +69,7 @@ class GlimpseNetwork(nn.Module):
         out_dim: int = 256,
         conv_channels: int = 32,
         conv_layers: int = 2,
+        location_dim: int = 2,
         pixel_mean: float = 0.0,
         pixel_std: float = 1.0,
     ):
@@ -82,7 +84,8 @@ class GlimpseNetwork(nn.Module):
             out_dim: Size of the glimpse vector.
             conv_channels: Channels of the last convolution of a convolutional "what" path.
             conv_layers: Number of its convolutions.
-            pixel_mean: Subtracted from the patches. Normalising after reading keeps the background the background.
+            location_dim: Numbers P of a location.
+            pixel_mean: Subtracted from the patches. Normalizing after reading keeps the background the background.
             pixel_std: Divides the patches.
         """
         super().__init__()
@@ -95,15 +98,15 @@ class GlimpseNetwork(nn.Module):
             conv_channels=conv_channels,
             conv_layers=conv_layers,
         )
-        self.where = nn.Sequential(nn.Linear(2, where_dim), nn.ReLU())
+        self.where = nn.Sequential(nn.Linear(location_dim, where_dim), nn.ReLU())
         self.join_what = nn.Linear(what_dim, out_dim)
         self.join_where = nn.Linear(where_dim, out_dim)
-        initialise(self)
+        initialize(self)
         self.register_buffer("pixel_mean", torch.tensor(float(pixel_mean)))
         self.register_buffer("pixel_std", torch.tensor(float(pixel_std)))
 
     def forward(self, patches: Tensor, location: Tensor) -> Tensor:
-        """Encode patches (B, K*C, G, G) seen at location (B, 2) as a glimpse vector (B, out_dim)."""
+        """Encode patches (B, K*C, G, G) seen at location (B, P) as a glimpse vector (B, out_dim)."""
         what = self.what((patches - self.pixel_mean) / self.pixel_std)
         return torch.relu(self.join_what(what) + self.join_where(self.where(location)))
 
@@ -135,14 +138,14 @@ class RecurrentCore(nn.Module):
         self.cell = cells[kind]()
         self.initial_output = nn.Parameter(torch.randn(state_dim) * 0.1) if learn_initial else None
 
-    def initial(self, batch: int) -> State:
+    def initial(self, batch: int) -> CoreState:
         """Return the state before anything was seen."""
         zeros = self.cell.weight_hh.new_zeros(batch, self.state_dim)
         # A sum, not a view of the parameter: counting multiply-adds cannot follow a view made in inference mode.
         output = zeros if self.initial_output is None else zeros + self.initial_output
         return (output, zeros) if self.kind == "lstm" else (output,)
 
-    def forward(self, glimpse: Tensor, state: State) -> State:
+    def forward(self, glimpse: Tensor, state: CoreState) -> CoreState:
         """Take in a glimpse vector (B, input_dim)."""
         if self.kind == "lstm":
             return self.cell(glimpse, state)

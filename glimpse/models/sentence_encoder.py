@@ -23,11 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from glimpse.attention import Annotations
-from glimpse.captioner import Teller
-from glimpse.data.captions import Words
-from glimpse.places import Noise
-from glimpse.text import PAD, Vocabulary
+from glimpse.attention.noise import Noise
+from glimpse.data.vocabulary import PAD, Vocabulary, Words
 
 
 class Sentences(NamedTuple):
@@ -89,7 +86,7 @@ class SentenceEncoder(nn.Module):
 
         Args:
             sentences: B of them, of at most L words.
-            noise: The chance to drop with, in training.
+            noise: The random numbers of dropout, in training.
 
         Returns:
             Annotations (B, L, A), one for each word, and (B, L), true where there is a word; or (B, 1, A) and None, if
@@ -114,15 +111,4 @@ class SentenceEncoder(nn.Module):
         return self._drop(annotations, noise), mask
 
     def _drop(self, x: Tensor, noise: Noise) -> Tensor:
-        return noise.drop(x, self.dropout) if self.training else x
-
-
-class Translator(Teller):
-    """Says a sentence in other words; the encoder is a `SentenceEncoder`."""
-
-    def annotate(self, source: Sentences, *, noise: Noise | None = None) -> Annotations:
-        """Prepare sentences to be read, with the chance to drop with in training."""
-        annotations, mask = self.encoder(source, noise=noise)
-        if self.mixer is not None:
-            annotations = self.mixer(annotations, mask)
-        return self.decoder.attention.annotate(annotations, mask)
+        return noise.dropout(x, self.dropout) if self.training else x

@@ -1,6 +1,6 @@
 """Networks that see the whole image at once: what a model that must choose its glimpses is compared with.
 
-"fc" is the paper's (Recurrent Models of Visual Attention, arXiv:1406.6247): two fully connected layers of ReLU units.
+"mlp" is the paper's (Recurrent Models of Visual Attention, arXiv:1406.6247): two fully connected layers of ReLU units.
 "cnn" is four 3 x 3 convolutions of stride 2, pooled by their maximum over the image, and one fully connected layer.
 
 Both answer with a `Rollout` of one step and no glimpse, so that they are trained, scored and compared by the same code.
@@ -13,18 +13,22 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from glimpse.attention import Read
-from glimpse.classifier import Rollout
-from glimpse.networks import initialise
-from glimpse.places import Noise
+from glimpse.attention.noise import Noise
+from glimpse.attention.settings import ReadMode
+from glimpse.models.glimpse_network import initialize
+from glimpse.models.keywords import renamed_keywords
+from glimpse.models.rollout import Rollout
 
-Kind = Literal["cnn", "fc"]
+Kind = Literal["cnn", "mlp"]
 
 
 class WholeImage(nn.Module):
-    """Sees the whole image at once and says what it shows."""
+    """Sees the whole image at once; a `rollout.Classifier`."""
 
-    how: Read | None = None  # it does not attend
+    attends = False
+    mode: ReadMode | None = None  # it does not attend
+    needs_boxes = False
+    is_random = False
     num_choices = 0
     pixel_mean: Tensor
     pixel_std: Tensor
@@ -43,8 +47,8 @@ class WholeImage(nn.Module):
         """Create the network.
 
         Args:
-            kind: "cnn" or "fc".
-            image_shape: (C, H, W); the size matters to "fc" only.
+            kind: "cnn" or "mlp".
+            image_shape: (C, H, W); the size matters to "mlp" only.
             num_classes: Number of classes.
             hidden_dim: Size of the fully connected layers.
             conv_channels: Channels of the second convolution; half as many in the first, twice and four times as many
@@ -54,7 +58,7 @@ class WholeImage(nn.Module):
         """
         super().__init__()
         channels, height, width = image_shape
-        if kind == "fc":
+        if kind == "mlp":
             features = [nn.Flatten(), nn.Linear(channels * height * width, hidden_dim), nn.ReLU()]
             feature_dim = hidden_dim
         elif kind == "cnn":
@@ -65,11 +69,11 @@ class WholeImage(nn.Module):
             features += [nn.AdaptiveMaxPool2d(1), nn.Flatten()]
             feature_dim = channels
         else:
-            raise ValueError(f"kind must be 'cnn' or 'fc', got {kind!r}")
+            raise ValueError(f"kind must be 'cnn' or 'mlp', got {kind!r}")
         self.features = nn.Sequential(*features)
         self.classify = nn.Sequential(nn.Linear(feature_dim, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, num_classes))
-        initialise(self.features)
-        initialise(self.classify[0])
+        initialize(self.features)
+        initialize(self.classify[0])
         self.register_buffer("pixel_mean", torch.tensor(float(pixel_mean)))
         self.register_buffer("pixel_std", torch.tensor(float(pixel_std)))
 
@@ -78,26 +82,21 @@ class WholeImage(nn.Module):
         pixels = images.to(self.pixel_mean) / (1 if images.is_floating_point() else 255)
         return self.classify(self.features((pixels - self.pixel_mean) / self.pixel_std))
 
+    def attention_parameters(self) -> list[nn.Parameter]:
+        """None: it does not look anywhere."""
+        return []
+
+    @renamed_keywords(how="mode", given="locations")
     def forward(
         self,
         images: Tensor,
         *,
-        how: Read | None = None,
+        mode: ReadMode | None = None,
         sample: bool = True,
         noise: Noise | None = None,
         boxes: Tensor | None = None,
+        locations: Tensor | None = None,
+        straight_through: bool = False,
     ) -> Rollout:
-        """Answer at once, as a rollout of one step; the other arguments mean nothing to one who sees everything."""
-        logits = self.logits(images)
-        nothing = logits.new_zeros(len(images), 0)
-        nowhere = logits.new_zeros(len(images), 0, 2)
-        return Rollout(
-            logits=logits.unsqueeze(1),
-            locations=nowhere,
-            stds=nowhere,
-            log_probs=nothing,
-            entropies=nothing,
-            baselines=None,
-            weights=None,
-            glimpses=logits.new_zeros(len(images), 0, 0),
-        )
+        """Answer at once, as a rollout of one step; the other arguments mean nothing without glimpses."""
+        return Rollout.without_glimpses(self.logits(images).unsqueeze(1))
