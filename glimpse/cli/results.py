@@ -1,13 +1,14 @@
-"""The command that keeps the file of results: results."""
+"""results: keep the file of results."""
 
 from argparse import Namespace
 
-from glimpse.commands.files import save
-from glimpse.results import merge, read_rows, rows_of, to_csv
-from glimpse.runs import Run
+from glimpse.evaluation.result_rows import merge, read_rows, to_csv
+from glimpse.training.result_rows import rows_of
+from glimpse.training.run import Run
+from glimpse.view.output import save
 
 
-def results(options: Namespace) -> None:
+def run(options: Namespace) -> None:
     """Add finished runs to the file of results, or replace them in it."""
     rows = read_rows(options.csv)
     new = [

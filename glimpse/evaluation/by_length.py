@@ -14,16 +14,15 @@ import numpy as np
 import torch
 from sacrebleu.metrics import BLEU
 
-from glimpse.comparison import group_names, group_runs
-from glimpse.data.base import below, random_bits
-from glimpse.data.translation import Pair
-from glimpse.metrics import wilson_interval
-from glimpse.stats import LEVEL, Estimate, over_seeds
-from glimpse.translation import LoadedTranslator, Translation, by_length, corpus_bleu
+from glimpse.data.sentence_pairs import Pair
+from glimpse.evaluation.comparison import group_names, group_runs
+from glimpse.evaluation.translate import TrainedTranslator
+from glimpse.metrics.statistics import LEVEL, Estimate, over_seeds, wilson_interval
+from glimpse.metrics.translations import Translation, by_length, corpus_bleu
+from glimpse.seeding import Stream, below, random_bits
 
 ALL = "all"
 RESAMPLINGS = 1000
-_BOOTSTRAP = 511  # first word of the seeds, see `data.base.random_bits`
 
 
 class Scored(NamedTuple):
@@ -60,7 +59,7 @@ class Lengths(NamedTuple):
 
 
 def compare_lengths(
-    runs: Sequence[LoadedTranslator],
+    runs: Sequence[TrainedTranslator],
     pairs: Sequence[Pair],
     *,
     split: str = "test",
@@ -97,7 +96,7 @@ def compare_lengths(
         split=split,
         counts={lengths: len(members) for lengths, members in rows.items()},
         groups=[
-            LengthGroup(name, first.config.attention.places != "none", [scored[index] for index in indices])
+            LengthGroup(name, first.config.attention.has_choice, [scored[index] for index in indices])
             for name, first, indices in zip(group_names(firsts), firsts, groups, strict=True)
         ],
     )
@@ -116,7 +115,7 @@ def bleu_interval(translations: Sequence[Translation]) -> Estimate:
     """
     each = [corpus_bleu([one]) for one in translations]
     counts = np.array([[*one.counts, *one.totals, one.sys_len, one.ref_len] for one in each])  # (I, 10)
-    drawn = below(random_bits(_BOOTSTRAP, shape=(RESAMPLINGS, len(each))), len(each))  # (R, I)
+    drawn = below(random_bits(Stream.BOOTSTRAP, shape=(RESAMPLINGS, len(each))), len(each))  # (R, I)
     shares = [_bleu_of(counts[rows].sum(0)) for rows in drawn]
     low, high = np.quantile(shares, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     mean = _bleu_of(counts.sum(0))

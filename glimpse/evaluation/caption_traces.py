@@ -12,12 +12,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glimpse.attention import Read
-from glimpse.captioner import Captioner
-from glimpse.data.captions import Words
-from glimpse.search import Caption, beam
-from glimpse.tasks import evaluating
-from glimpse.text import Vocabulary
+from glimpse.attention.settings import ReadMode
+from glimpse.data.vocabulary import Vocabulary, Words
+from glimpse.models.decoding import GREEDY, BeamSearch, Hypothesis, beam
+from glimpse.models.encoder_decoder import Captioner
+from glimpse.models.inference import evaluating
 
 AT_ONCE = 32  # images, which large encoders need much memory for
 
@@ -26,7 +25,7 @@ class Told(NamedTuple):
     """The captions of a model for B images, and its looks while it said them; all tensors on the CPU."""
 
     name: str  # of the model
-    how: Read
+    how: ReadMode
     images: Tensor  # (B, C, H, W) uint8
     captions: list[Words]  # B of them, of N words each, which differs
     weights: list[Tensor]  # B of (N, rows, columns): the attention, which for each word sums to one
@@ -59,10 +58,8 @@ def tell(
     *,
     name: str,
     references: Sequence[list[Words]] = (),
-    how: Read | None = None,
-    width: int = 1,
-    length_penalty: float = 0.0,
-    max_length: int = 20,
+    how: ReadMode | None = None,
+    search: BeamSearch = GREEDY,
     device: torch.device | str = "cpu",
 ) -> Told:
     """Let a captioner describe images, and keep all that can be drawn of it.
@@ -74,9 +71,7 @@ def tell(
         name: What to call the model.
         references: For each image, what others said of it; may be left out.
         how: Read hard or soft; the model's own way if not given. Hard reads take the most likely place.
-        width: Hypotheses that are kept; 1 is greedy.
-        length_penalty: With a beam, how much longer captions are favoured.
-        max_length: The most words of a caption, its end counted.
+        search: How captions are searched for.
         device: Where the model is.
     """
     if images.dim() != 4 or images.dtype != torch.uint8 or len(images) == 0:
@@ -86,17 +81,15 @@ def tell(
     if references and len(references) != len(images):
         raise ValueError(f"references must be those of the {len(images)} images, got {len(references)}")
     size = images.shape[2:]
-    said: list[Caption] = []
+    said: list[Hypothesis] = []
     with evaluating(model):
         for some in images.split(AT_ONCE):
             annotations = model.annotate(some.to(device))
-            said += beam(
-                model.decoder, annotations, width=width, length_penalty=length_penalty, max_length=max_length, how=how
-            )
-    across, down = (2 * model.encoder.centres(*size)[0]).tolist()  # the first place begins in the corner of the image
+            said += beam(model.decoder, annotations, mode=how, **search._asdict())
+    across, down = (2 * model.encoder.centers(*size)[0]).tolist()  # the first place begins in the corner of the image
     return Told(
         name=name,
-        how=how or model.how,
+        how=how or model.mode,
         images=images.cpu(),
         captions=[vocabulary.decode(caption.words) for caption in said],
         weights=[caption.weights.cpu().unflatten(1, model.encoder.grid(*size)) for caption in said],

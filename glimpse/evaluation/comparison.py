@@ -3,31 +3,28 @@
 Shapes: S runs of a group, I images, T glimpses.
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
-from glimpse.attention import Read
-from glimpse.classification import Mode, Outcome, observe
-from glimpse.classifier import RecurrentAttention
-from glimpse.config import AttentionConfig, Config, LossConfig, SensorConfig, TrainConfig, different, images_of
-from glimpse.cost import Cost, costs
+from glimpse.attention.settings import ReadMode
+from glimpse.config.schema import diff
 from glimpse.data import DataSet
-from glimpse.loading import Loaded
-from glimpse.metrics import wilson_interval
-from glimpse.runs import Run, RunError
-from glimpse.stats import Estimate, Paired, over_seeds, paired
-from glimpse.stopping import Early, stop_early
+from glimpse.errors import RunError
+from glimpse.evaluation.classify import Mode, Outcome, TrainedClassifier, observe
+from glimpse.evaluation.cost import Cost, costs
+from glimpse.evaluation.early_exit import Early, exit_curves
+from glimpse.metrics.statistics import Estimate, Paired, over_seeds, paired, wilson_interval
 
+if TYPE_CHECKING:
+    from glimpse.tasks.settings import Config
+    from glimpse.training.run import Run
+
+Identity = tuple[tuple[str, Any], ...]  # of a config, see `Settings.identity`
 COST_BATCH = 256  # images at a time when speeds are measured
-ON_PLANE = ("std", "std_end", "std_until", "learn_std", "squash", "clip")  # settings of attention to points alone
-SCORES = ("scorer", "scorer_dim")  # settings of attention to annotations and states
-ON_GRID = ("grid", "window", *SCORES)  # and to a grid of glimpses
-TECHNICAL = ("device", "threads", "log_every", "tensorboard", "folder")  # settings of a training that it is not about
 
 
 class Entry(NamedTuple):
@@ -44,8 +41,8 @@ class Group(NamedTuple):
     """Runs that differ in their seed only."""
 
     name: str
-    config: Config
-    how: Read | None  # None if it sees the whole image
+    config: "Config"
+    how: ReadMode | None  # None if it sees the whole image
     num_choices: int  # of its glimpses
     entries: list[Entry]
     cost: Cost
@@ -95,51 +92,15 @@ class Comparison(NamedTuple):
         return paired(one.wrong()[:, :, -1], other.wrong()[:, :, -1])
 
 
-def essence(config: Config) -> Config:
-    """A config without what makes no difference to what is learned and how well.
-
-    That is the seed, technical settings, and those that mean nothing to a model of its kind.
-    """
-    config = dataclasses.replace(
-        config,
-        seed=0,
-        train=dataclasses.replace(config.train, **{name: getattr(TrainConfig, name) for name in TECHNICAL}),
-        sensor=dataclasses.replace(config.sensor, plan=SensorConfig.plan),
-        data=images_of(config.data),
-    )
-    if config.model in ("captioner", "translator"):
-        return config
-    if config.model != "attention":
-        score = dataclasses.replace(config.score, read=None)
-        idle = {name: getattr(Config(), name) for name in ("read", "num_glimpses", "sensor", "attention", "loss")}
-        return dataclasses.replace(config, score=score, **idle)
-    unused = ON_GRID if config.attention.places == "plane" else ON_PLANE
-    if config.network.readout == "attend":
-        unused = tuple(name for name in unused if name not in SCORES)
-    if not config.network.halt:
-        config = dataclasses.replace(
-            config, loss=dataclasses.replace(config.loss, glimpse_cost=LossConfig.glimpse_cost)
-        )
-    defaults = {name: getattr(AttentionConfig, name) for name in unused}
-    return dataclasses.replace(config, attention=dataclasses.replace(config.attention, **defaults))
-
-
-def modes_of(model: torch.nn.Module, how: Read | None) -> tuple[Mode, ...]:
+def modes_of(model: torch.nn.Module, how: ReadMode | None) -> tuple[Mode, ...]:
     """The ways to roll out a model that differ: only one, if it leaves nothing to chance."""
     if how == "hard" and model.num_choices > 0:
         return ("greedy", "sampled", "averaged")
-    return ("greedy", "averaged") if by_chance(model) else ("greedy",)
-
-
-def by_chance(model: torch.nn.Module) -> bool:
-    """Whether glimpses that nobody chooses are placed at random."""
-    if not isinstance(model, RecurrentAttention):
-        return False
-    return "random" in (model.policy, model.first if model.policy == "learned" else None)
+    return ("greedy", "averaged") if model.is_random else ("greedy",)
 
 
 def compare(
-    runs: Sequence[Loaded],
+    runs: Sequence[TrainedClassifier],
     data: DataSet,
     *,
     valid: DataSet | None = None,
@@ -184,9 +145,9 @@ def compare(
         )
         outcomes = {mode: look(data, mode=mode) for mode in modes_of(loaded.model, loaded.how)}
         early = []
-        if valid is not None and loaded.how is not None:
+        if valid is not None and loaded.model.attends:
             greedy = outcomes["greedy"]
-            early = stop_early(greedy if valid is data else look(valid, mode="greedy"), greedy)
+            early = exit_curves(greedy if valid is data else look(valid, mode="greedy"), greedy)
         entries.append(Entry(str(loaded.run), loaded.run.config.seed, outcomes, loaded.run.seconds, early))
     firsts = [runs[indices[0]] for indices in groups]
     say("Measuring what they cost")
@@ -209,17 +170,17 @@ def compare(
     )
 
 
-def group_runs(runs: Sequence[Run]) -> list[list[int]]:
+def group_runs(runs: "Sequence[Run]") -> list[list[int]]:
     """The indices of the runs of each config, in the order in which configs first occur.
 
     Raises:
         RunError: If a run is not finished, or two have the same config and seed.
     """
-    groups: dict[Config, list[int]] = {}
+    groups: dict[Identity, list[int]] = {}
     for index, run in enumerate(runs):
         if not run.finished:
             raise RunError(f"{run} is not finished; finish it with: python train.py --resume {run}")
-        group = groups.setdefault(essence(run.config), [])
+        group = groups.setdefault(run.config.identity(), [])
         for other in group:
             if runs[other].config.seed == run.config.seed:
                 raise RunError(
@@ -230,15 +191,21 @@ def group_runs(runs: Sequence[Run]) -> list[list[int]]:
     return list(groups.values())
 
 
-def group_names(firsts: Sequence[Run]) -> list[str]:
+def group_names(firsts: "Sequence[Run]") -> list[str]:
     """Names of groups, given a run of each: of their configs, and of those with the same name what they differ in."""
     result = []
     for run in firsts:
-        own = essence(run.config)
+        own = dict(run.config.identity())
         unlike: dict[str, str] = {}
         for other in firsts:
             if other.name == run.name:
-                unlike |= {key: str(value) for key, value, _ in different(own, essence(other.config))}
+                unlike |= _differences(own, dict(other.config.identity()))
         differences = ", ".join(f"{key} {value}" for key, value in unlike.items())
         result.append(f"{run.name} ({differences})" if differences else run.name)
     return result
+
+
+def _differences(own: dict[str, Any], other: dict[str, Any]) -> dict[str, str]:
+    """The values of one config where another differs: of settings that both have, if any of these differ."""
+    unlike = {key: str(value) for key, value, _ in diff(own, other) if key in own}
+    return {key: value for key, value in unlike.items() if key in other} or unlike

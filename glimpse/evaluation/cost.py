@@ -9,12 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from glimpse.attention import Read
-from glimpse.classification import told
-from glimpse.classifier import RecurrentAttention
+from glimpse.attention.noise import Noise
+from glimpse.attention.settings import ReadMode
 from glimpse.data import Batch
-from glimpse.glimpses import GridGlimpses
-from glimpse.places import Noise
 
 
 class Cost(NamedTuple):
@@ -28,7 +25,7 @@ class Cost(NamedTuple):
 
 
 def costs(
-    models: Sequence[nn.Module], hows: Sequence[Read | None], batch: Batch, *, seconds: float = 1.0
+    models: Sequence[nn.Module], hows: Sequence[ReadMode | None], batch: Batch, *, seconds: float = 1.0
 ) -> list[Cost]:
     """Measure what models cost, all in one go, so that their speeds can be compared.
 
@@ -53,12 +50,18 @@ def costs(
     ]
 
 
-def answering(model: nn.Module, how: Read | None, batch: Batch) -> Callable[[], Tensor]:
+def answering(model: nn.Module, how: ReadMode | None, batch: Batch) -> Callable[[], Tensor]:
     """A function that lets a model answer greedily."""
 
     @torch.inference_mode()
     def answer() -> Tensor:
-        rollout = model(batch.images, how=how, sample=False, noise=Noise(0), **told(model, batch.boxes))
+        rollout = model(
+            batch.images,
+            mode=how,
+            sample=False,
+            noise=Noise(0),
+            **({"boxes": batch.boxes} if model.needs_boxes else {}),
+        )
         return rollout.logits[:, -1].cpu()  # which waits for a GPU to finish
 
     return answer
@@ -66,12 +69,7 @@ def answering(model: nn.Module, how: Read | None, batch: Batch) -> Callable[[], 
 
 def pixels_seen(model: nn.Module, height: int, width: int) -> int:
     """How many numbers a model takes in of an image, per channel."""
-    if not isinstance(model, RecurrentAttention):
-        return height * width
-    glimpses = model.glimpses
-    # A grid of glimpses is encoded as a whole before any of them is attended to.
-    count = len(glimpses.cells) if isinstance(glimpses, GridGlimpses) else model.num_glimpses
-    return count * glimpses.sensor.num_scales * glimpses.sensor.patch_size**2
+    return model.glimpses.pixels_read(model.num_glimpses) if model.attends else height * width
 
 
 def multiply_adds(work: Callable[[], object]) -> float:
@@ -84,10 +82,9 @@ def multiply_adds(work: Callable[[], object]) -> float:
 
 def parameters(model: nn.Module) -> int:
     """How many parameters take part in an answer: not the baseline, nor an attention that is never asked."""
-    idle = ("baseline.",)
-    if isinstance(model, RecurrentAttention) and model.num_choices == 0:
-        idle += ("glimpses.attention.",)
-    return sum(parameter.numel() for name, parameter in model.named_parameters() if not name.startswith(idle))
+    idle = set(model.attention_parameters()) if model.num_choices == 0 else set()
+    used = [its for name, its in model.named_parameters() if not name.startswith("baseline.") and its not in idle]
+    return sum(parameter.numel() for parameter in used)
 
 
 def throughput(work: Sequence[Callable[[], object]], count: int, seconds: float = 1.0) -> list[float]:

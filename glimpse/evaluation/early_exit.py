@@ -5,7 +5,8 @@ model gives it (any classifier has that), or what a halting unit says that was t
 stops after the first glimpse whose certainty exceeds a threshold: the lower it is, the fewer the glimpses. One whole
 rollout tells what every threshold gives, as stopping changes nothing about the glimpses before.
 
-The threshold is picked on validation images, and what it gives is told on others. `RecurrentAttention.lazy` applies it.
+The threshold is picked on validation images, and what it gives is told on others. `models.early_exit.stop_early`
+applies it.
 
 Shapes: I images, T glimpses.
 """
@@ -16,9 +17,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glimpse.classification import Outcome
-from glimpse.classifier import StopBy
-from glimpse.metrics import confidence, wilson_interval
+from glimpse.evaluation.classify import Outcome
+from glimpse.metrics.classification import confidence
+from glimpse.metrics.statistics import wilson_interval
+from glimpse.models.early_exit import StoppingSignal
 
 # Evenly spaced in log-odds, as certainties crowd near 1; and the ends: one glimpse is enough, and none is.
 THRESHOLDS = (0.0, *torch.linspace(-5, 15, 81, dtype=torch.float64).sigmoid().tolist(), 1.0)
@@ -37,7 +39,7 @@ class Stopping(NamedTuple):
 class Early(NamedTuple):
     """A model that stops early, with every threshold of THRESHOLDS."""
 
-    by: StopBy
+    by: StoppingSignal
     valid: list[Stopping]  # on the images that the threshold is picked on
     scored: list[Stopping]  # on those that it is scored on
     picked: int  # which
@@ -55,7 +57,7 @@ class Early(NamedTuple):
             "by": self.by,
             "threshold": threshold,
             "error": error,
-            "interval": list(wilson_interval(error * self.images, self.images)),
+            "interval": list(wilson_interval(round(error * self.images), self.images)),
             "glimpses": glimpses,
             "shares": list(shares),
             "full_error": self.scored[-1].error,
@@ -116,15 +118,17 @@ def pick(points: Sequence[Stopping], slack: float = SLACK) -> int:
     return min(allowed, key=lambda index: (points[index].glimpses, points[index].error))
 
 
-def certainties(outcome: Outcome) -> dict[StopBy, Tensor]:
+def certainties(outcome: Outcome) -> dict[StoppingSignal, Tensor]:
     """How certain the answers (I, T) are, by each measure that the model has."""
-    found: dict[StopBy, Tensor] = {"confidence": confidence(outcome.answers, outcome.targets.is_floating_point())}
+    found: dict[StoppingSignal, Tensor] = {
+        "confidence": confidence(outcome.answers, outcome.targets.is_floating_point())
+    }
     if outcome.halting is not None:
         found["halting"] = outcome.halting
     return found
 
 
-def stop_early(valid: Outcome, scored: Outcome) -> list[Early]:
+def exit_curves(valid: Outcome, scored: Outcome) -> list[Early]:
     """Pick a threshold for each measure of certainty on some images, and say what all of them give on others.
 
     Args:

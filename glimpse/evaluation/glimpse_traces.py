@@ -11,21 +11,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glimpse.attention import Read
-from glimpse.classification import told
-from glimpse.classifier import RecurrentAttention, Rollout
+from glimpse.attention.geometry import to_pixels
+from glimpse.attention.noise import Noise
+from glimpse.attention.settings import ReadMode
 from glimpse.data import Batch
-from glimpse.glimpses import GridGlimpses
-from glimpse.losses import correct
-from glimpse.places import Gaussian, Noise
-from glimpse.sensor import to_pixels
+from glimpse.losses.classification import correct
+from glimpse.models.recurrent_attention import RecurrentAttention
+from glimpse.models.rollout import Rollout
 
 
 class Looks(NamedTuple):
     """The looks of a model at a batch of images; all tensors on the CPU."""
 
     name: str  # of the model
-    how: Read
+    how: ReadMode
     images: Tensor  # (B, C, H, W) uint8
     targets: Tensor  # (B,) int64, or (B, classes) multi-hot
     class_names: tuple[str, ...]
@@ -46,7 +45,7 @@ def look(
     *,
     name: str,
     class_names: tuple[str, ...],
-    how: Read | None = None,
+    how: ReadMode | None = None,
     sample: bool = False,
     seed: int = 0,
     given: Tensor | None = None,
@@ -64,16 +63,23 @@ def look(
         given: (B, T, 2): where those glimpses are that nobody chooses; to draw what was scored (`Outcome.locations`)
             although they are by chance.
     """
-    how = how or model.how
+    how = how or model.mode
     device = model.classify.weight.device
     images, _, boxes = (field.to(device) for field in batch)
     given = None if given is None else given.to(device)
-    rollout: Rollout = model(images, how=how, sample=sample, noise=Noise(seed), given=given, **told(model, boxes))
+    rollout: Rollout = model(
+        images,
+        mode=how,
+        sample=sample,
+        noise=Noise(seed),
+        locations=given,
+        **({"boxes": boxes} if model.needs_boxes else {}),
+    )
     return looks_of(model, batch, rollout, name=name, class_names=class_names, how=how)
 
 
 def looks_of(
-    model: RecurrentAttention, batch: Batch, rollout: Rollout, *, name: str, class_names: tuple[str, ...], how: Read
+    model: RecurrentAttention, batch: Batch, rollout: Rollout, *, name: str, class_names: tuple[str, ...], how: ReadMode
 ) -> Looks:
     """Put together all that can be drawn of a rollout; for the arguments see `look`."""
     images = batch.images.to(rollout.locations.device)
@@ -93,13 +99,15 @@ def looks_of(
         boxes=model.glimpses.sensor.boxes(rollout.locations, height, width),
         spread=rollout.stds * torch.tensor([width / 2, height / 2]),
         patches=patches.clamp(0, 1),
-        weights=None if rollout.weights is None else rollout.weights.unflatten(-1, model.glimpses.grid),
+        weights=None
+        if rollout.attention_weights is None
+        else rollout.attention_weights.unflatten(-1, model.glimpses.grid),
         rollout=rollout,
     )
 
 
 @torch.inference_mode()
-def seen_patches(model: RecurrentAttention, images: Tensor, rollout: Rollout, how: Read) -> Tensor:
+def seen_patches(model: RecurrentAttention, images: Tensor, rollout: Rollout, how: ReadMode) -> Tensor:
     """The patches that were read at each glimpse of a rollout: (B, T, K, G, G, C).
 
     For soft attention over a grid, what is drawn is the attention-weighted mean of the patches of all cells.
@@ -110,12 +118,6 @@ def seen_patches(model: RecurrentAttention, images: Tensor, rollout: Rollout, ho
     view = sensor.view(images, rollout.locations.shape[1])
     columns = []
     for step in range(rollout.locations.shape[1]):
-        if how == "hard":
-            patch = view.at(rollout.locations[:, step])
-        elif isinstance(glimpses, GridGlimpses):
-            every = torch.stack([view.at(cell.expand(len(images), 2)) for cell in glimpses.cells], 1)
-            patch = torch.einsum("bl,bl...->b...", rollout.weights[:, step], every)
-        else:
-            patch = view.expect(Gaussian(rollout.locations[:, step], rollout.stds[:, step]))
+        patch = glimpses.patches_read(view, rollout.glimpse(step), how)
         columns.append(patch.unflatten(1, (sensor.num_scales, channels)))
     return torch.stack(columns, 1).permute(0, 1, 2, 4, 5, 3)

@@ -14,22 +14,22 @@ Shapes: B batch, M rollouts of each image, N choices, R repetitions, P parameter
 """
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from glimpse import losses
-from glimpse.classification import returns_of
-from glimpse.classifier import RecurrentAttention, Rollout
-from glimpse.config import LossConfig
+from glimpse.attention.noise import Noise
 from glimpse.data import Batch, DataSet
-from glimpse.places import Noise
-from glimpse.settings import ConfigError, require
-from glimpse.tasks import VARIANCE_NOISE, noise_seed
-
-Baseline = Literal["none", "learned", "self_critical", "leave_one_out"]
+from glimpse.errors import ConfigError, require
+from glimpse.losses.baseline import BASELINES, Baseline
+from glimpse.losses.estimators import Context, Episode
+from glimpse.losses.estimators.reinforce import Reinforce
+from glimpse.models.recurrent_attention import RecurrentAttention
+from glimpse.models.rollout import Rollout
+from glimpse.seeding import Stream, noise_seed
 
 IMAGES_AT_A_TIME = 64  # keeps the memory of a repetition in bounds
 NORMAL_QUANTILE = 1.959964  # 95%, two-sided
@@ -38,7 +38,7 @@ NORMAL_QUANTILE = 1.959964  # 95%, two-sided
 class Estimator(NamedTuple):
     """What one baseline makes of the gradient."""
 
-    baseline: Baseline
+    baseline: str
     rollouts: int  # of each image, in one estimate, with the greedy ones
     variance: float  # of an estimate, summed over the parameters
     interval: tuple[float, float]  # its 95% interval
@@ -76,7 +76,7 @@ class Estimates(NamedTuple):
 def measure(
     model: nn.Module,
     data: DataSet,
-    loss: LossConfig,
+    estimator: Reinforce,
     *,
     images: int = 64,
     rollouts: int = 4,
@@ -89,7 +89,7 @@ def measure(
     Args:
         model: A recurrent attention model that reads hard and chooses where; on the device.
         data: Where the images come from: the first of its fixed order.
-        loss: What an answer earns, and which choices earn it (`reward`, `reward_when`, `discount`).
+        estimator: What an answer earns, and which choices earn it (`reward`, `reward_at`, `discount`).
         images: Number of images; all of the data set if it has fewer.
         rollouts: Number M of sampled rollouts of each image, at least 2.
         repeats: Number R of repetitions, at least 10. So many gradients of each baseline are held in memory.
@@ -99,16 +99,18 @@ def measure(
     Raises:
         ConfigError: If the model makes no choices that REINFORCE could learn, or there are too few repetitions.
     """
-    if not isinstance(model, RecurrentAttention):
-        raise ConfigError("the variance of REINFORCE needs a hard run with choices, got a network of the whole image")
-    if model.how != "hard":
-        raise ConfigError(f"the variance of REINFORCE needs a hard run with choices, got one that reads {model.how}")
+    if not model.attends:
+        raise ConfigError("the variance of REINFORCE needs a hard run with choices, got a whole-image network")
+    if model.mode != "hard":
+        raise ConfigError(f"the variance of REINFORCE needs a hard run with choices, got one that reads {model.mode}")
     if model.num_choices == 0:
         raise ConfigError(
             f"the variance of REINFORCE needs a hard run with choices, got none: policy {model.policy}, "
             f"{model.num_glimpses} glimpses, the first {model.first}"
         )
-    if not list(model.glimpses.attention.parameters()):
+    if not hasattr(estimator, "returns"):
+        raise ConfigError(f"the variance of REINFORCE needs estimator.kind reinforce, got {estimator.kind}")
+    if not model.attention_parameters():
         raise ConfigError("the variance of REINFORCE is that of the attention's parameters, got a scorer, dot, of none")
     require(images >= 1, "images", "at least 1", images)
     require(rollouts >= 2, "rollouts", "at least 2, to leave one out", rollouts)
@@ -117,11 +119,11 @@ def measure(
         Batch(*(field.to(device) for field in batch))
         for batch in data.in_order(batch_size=IMAGES_AT_A_TIME, limit=images)
     ]
-    estimates = _repeat(model, batches, loss, rollouts, repeats, seed)
-    greedy = rollouts if model.first == "random" else 1
+    estimates = _repeat(model, batches, estimator, rollouts, repeats, seed)
+    greedy = rollouts if model.is_random else 1
     return Variances(
         estimators=tuple(
-            _summarise(name, rollouts + (greedy if name == "self_critical" else 0), each, estimates["none"])
+            _summarise(name, rollouts + (greedy if BASELINES[name].needs_greedy else 0), each, estimates["none"])
             for name, each in estimates.items()
         ),
         images=sum(len(batch.targets) for batch in batches),
@@ -134,18 +136,23 @@ def measure(
 
 
 def _repeat(
-    model: RecurrentAttention, batches: list[Batch], loss: LossConfig, rollouts: int, repeats: int, seed: int
-) -> dict[Baseline, Estimates]:
+    model: RecurrentAttention,
+    batches: list[Batch],
+    estimator: Reinforce,
+    rollouts: int,
+    repeats: int,
+    seed: int,
+) -> dict[str, Estimates]:
     """Estimate the gradient R times with each baseline."""
     images = sum(len(batch.targets) for batch in batches)
-    totals: dict[Baseline, list[Tensor]] = {}
-    sums: dict[Baseline, Tensor] = {}  # (N, P)
-    squares: dict[Baseline, Tensor] = {}  # (N,)
+    totals: dict[str, list[Tensor]] = {}
+    sums: dict[str, Tensor] = {}  # (N, P)
+    squares: dict[str, Tensor] = {}  # (N,)
     for repeat in range(repeats):
-        estimate: dict[Baseline, Tensor] = {}
+        estimate: dict[str, Tensor] = {}
         for index, batch in enumerate(batches):
-            noise = Noise(noise_seed(VARIANCE_NOISE, seed, repeat, index))
-            for name, terms in _estimate(model, batch, loss, rollouts, noise).items():
+            noise = Noise(noise_seed(Stream.VARIANCE_NOISE, seed, repeat, index))
+            for name, terms in _estimate(model, batch, estimator, rollouts, noise).items():
                 estimate[name] = estimate.get(name, 0) + terms * (len(batch.targets) / images)
         for name, terms in estimate.items():
             totals.setdefault(name, []).append(terms.sum(0))
@@ -162,10 +169,10 @@ def _repeat(
 
 
 def _estimate(
-    model: RecurrentAttention, batch: Batch, loss: LossConfig, rollouts: int, noise: Noise
-) -> dict[Baseline, Tensor]:
+    model: RecurrentAttention, batch: Batch, estimator: Reinforce, rollouts: int, noise: Noise
+) -> dict[str, Tensor]:
     """One estimate with each baseline, from the same rollouts: the gradient (N, P) of the term of each choice."""
-    attention = list(model.glimpses.attention.parameters())
+    attention = model.attention_parameters()
     # To the attention, all other weights are constants: so autograd need not remember what they were used for.
     constants = {
         name: weight.detach()
@@ -175,20 +182,10 @@ def _estimate(
     images, targets = (field.repeat_interleave(rollouts, 0) for field in (batch.images, batch.targets))
     again = noise.fork()
     rollout: Rollout = functional_call(model, constants, (images,), {"noise": noise})
-    returns = returns_of(rollout, targets, loss)
-    with torch.no_grad():
-        if model.first == "random":  # each greedy rollout begins where the sampled one did
-            greedy = returns_of(model(images, sample=False, noise=again), targets, loss)
-        else:
-            greedy = returns_of(model(batch.images, sample=False), batch.targets, loss).repeat_interleave(rollouts, 0)
-    baselines: dict[Baseline, Tensor | None] = {
-        "none": None,
-        "learned": rollout.baselines,
-        "self_critical": greedy,
-        "leave_one_out": losses.leave_one_out(returns, rollouts),
-    }
-    if model.baseline is None:
-        del baselines["learned"]
+    episode = Episode(rollout.log_probs, rollout.entropies, rollout.logits, targets, rollout.baselines, None, rollouts)
+    context = _GreedyContext(model, batch.images, rollouts, again)
+    returns = estimator.returns(rollout.logits, episode)
+    baselines = {name: its.expected(returns, episode, context, estimator) for name, its in _measurable(model).items()}
     estimates = {}
     for name, expected in baselines.items():
         advantages = losses.advantages(returns, expected)
@@ -201,7 +198,34 @@ def _estimate(
     return estimates
 
 
-def _summarise(name: Baseline, rollouts: int, estimates: Estimates, without: Estimates) -> Estimator:
+class _GreedyContext(Context):
+    """Greedy rollouts for a baseline; without gradient, as everything that is expected."""
+
+    def __init__(self, model: RecurrentAttention, images: Tensor, rollouts: int, noise: Noise):
+        self.model = model
+        self.images = images
+        self.rollouts = rollouts
+        self.noise = noise
+
+    @torch.no_grad()
+    def greedy_logits(self) -> Tensor:
+        """See `Context`."""
+        if self.model.is_random:  # each greedy rollout begins where the sampled one did
+            images = self.images.repeat_interleave(self.rollouts, 0)
+            return self.model(images, sample=False, noise=self.noise).logits
+        return self.model(self.images, sample=False).logits.repeat_interleave(self.rollouts, 0)
+
+
+def _measurable(model: RecurrentAttention) -> dict[str, Baseline]:
+    """The baselines that a model can be measured with as it is: a running mean belongs to a training."""
+    return {
+        name: its
+        for name, its in BASELINES.items()
+        if not its.needs_running_mean and (model.baseline is not None or not its.needs_values)
+    }
+
+
+def _summarise(name: str, rollouts: int, estimates: Estimates, without: Estimates) -> Estimator:
     variance, left_out = total_variance(estimates.totals)
     reference, reference_left_out = total_variance(without.totals)
     ratio = variance / reference if reference else math.nan

@@ -48,8 +48,8 @@ def sequential_jacobian(answer: Callable[[Tensor], Tensor], glimpses: Tensor, ta
     """How strongly the final answer depends on each glimpse: by how much a small change of it would move the answer.
 
     Args:
-        answer: Maps glimpse vectors to logits (B, T, classes) after each, such as `RecurrentAttention.answer`.
-        glimpses: (B, T, E), such as `Rollout.glimpses`.
+        answer: Maps glimpse vectors to logits (B, T, classes) after each, as by `RecurrentAttention.classify_glimpses`.
+        glimpses: (B, T, E), such as `Rollout.glimpse_vectors`.
         targets: (B,) or (B, classes), as for `pixel_jacobian`.
 
     Returns:

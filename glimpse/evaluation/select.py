@@ -5,13 +5,71 @@ Shapes: I images, T glimpses.
 
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from glimpse.classification import Outcome
+from glimpse.data import DataSet
+from glimpse.errors import ConfigError
+from glimpse.evaluation.classify import Outcome
+from glimpse.metrics import classification as metrics
 
 FAILURE_FROM = 4  # a gallery of so many images or more ends with a mistake
+
+
+class ImageChoice(NamedTuple):
+    """Which images are wanted, as on a command line."""
+
+    images: list[int] | None  # these
+    count: int  # or so many: the first ones, unless
+    label: str | None  # only of this class
+    mistakes: bool  # only those that a model gets wrong
+    gallery: bool  # the most instructive ones
+
+    @property
+    def needs_outcomes(self) -> bool:
+        """Whether what the models make of all images decides which are shown."""
+        return self.images is None and (self.mistakes or self.gallery)
+
+    def check(self, data: DataSet, limit: int | None = None) -> None:
+        """Refuse a choice that the data, or its first so many images, cannot satisfy; raises ConfigError."""
+        if self.images is not None:
+            if self.label is not None or self.mistakes or self.gallery:
+                raise ConfigError(
+                    "--images names the images: it cannot be combined with --class, --mistakes or --gallery"
+                )
+            last = min(len(data), limit or len(data)) - 1
+            if wrong := [index for index in self.images if index > last]:
+                raise ConfigError(f"--images must be in 0..{last}, got {wrong[0]}")
+        if self.label is not None and self.label not in data.class_names:
+            raise ConfigError(f"--class must be one of {', '.join(data.class_names)}, got {self.label}")
+
+    def select(self, outcomes: Sequence[Outcome | None], data: DataSet) -> list[int]:
+        """The indices of the images; what the models made of all images must be given where it is needed."""
+        if self.images is not None:
+            return self.images
+        label = None if self.label is None else data.class_names.index(self.label)
+        if not self.needs_outcomes:
+            return _first(data, self.count, label, None if outcomes[0] is None else len(outcomes[0].right))
+        try:
+            return choose(outcomes, count=self.count, label=label, mistakes=self.mistakes, gallery=self.gallery)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+
+
+def _first(data: DataSet, count: int, label: int | None, limit: int | None) -> list[int]:
+    """The first images, of a class if one is given."""
+    found: list[int] = []
+    for index, batch in enumerate(data.in_order(batch_size=1, limit=limit)):
+        target = batch.targets[0]
+        if label is None or (target[label] > 0 if target.dim() else int(target) == label):
+            found.append(index)
+        if len(found) == count:
+            break
+    if not found:
+        raise ConfigError(f"no image matches: none is of class {data.class_names[label]}")
+    return found
 
 
 def choose(
@@ -68,7 +126,7 @@ def choose(
     elif gallery and count < FAILURE_FROM:
         left &= right
     if not left.any():
-        raise ValueError(f"no image is left: none {_conditions(label, mistakes, gallery)}")
+        raise ValueError(f"no image matches: {_conditions(label, mistakes, gallery)}")
     if not gallery:
         return left.nonzero().flatten().tolist()[:count]
 
@@ -90,17 +148,16 @@ def likelihood(outcome: Outcome) -> Tensor:
 
 def confidence(outcome: Outcome) -> Tensor:
     """The probability of the last answer, right or wrong (I,)."""
-    last = outcome.answers[:, -1].double()
-    return last.maximum(1 - last).prod(-1) if outcome.targets.is_floating_point() else last.amax(-1)
+    return metrics.confidence(outcome.answers[:, -1].double(), outcome.targets.is_floating_point())
 
 
 def _conditions(label: int | None, mistakes: bool, gallery: bool) -> str:
-    parts = [] if label is None else ["is of that class"]
+    which = "" if label is None else " of that class"
     if mistakes:
-        parts.append("is answered wrongly by one of the models")
-    elif gallery:
-        parts.append("is answered rightly by all models")
-    return " and ".join(parts)
+        return f"no model is wrong on any{which}"
+    if gallery:
+        return f"none{which} is right for all models"
+    return f"there is none{which}"
 
 
 def _ranked(worth: Tensor, left: Tensor) -> list[int]:

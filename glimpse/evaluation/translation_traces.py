@@ -8,16 +8,17 @@ from typing import NamedTuple
 
 import torch
 
-from glimpse.attention import Read
-from glimpse.data.translation import Pair, Script
-from glimpse.translation import LoadedTranslator, Translation
+from glimpse.attention.settings import ReadMode
+from glimpse.data.sentence_pairs import Pair, Script
+from glimpse.evaluation.translate import TrainedTranslator
+from glimpse.metrics.translations import Translation
 
 
 class Aligned(NamedTuple):
     """The translations of a model, and how to show them."""
 
     name: str  # of the model
-    how: Read | None  # None without a choice of places: one annotation stands for the whole sentence
+    how: ReadMode | None  # None without a choice of places: one annotation stands for the whole sentence
     translations: list[Translation]
     script: Script
 
@@ -28,11 +29,11 @@ class Aligned(NamedTuple):
 
 
 def align(
-    loaded: LoadedTranslator,
+    loaded: TrainedTranslator,
     pairs: Sequence[Pair],
     *,
     name: str | None = None,
-    how: Read | None = None,
+    how: ReadMode | None = None,
     batch_size: int | None = None,
     device: torch.device | str = "cpu",
 ) -> Aligned:
@@ -47,10 +48,10 @@ def align(
         device: Where to compute.
     """
     config = loaded.run.config
-    how = how or config.score.read or config.read
+    how = how or config.scored_read
     return Aligned(
         name=loaded.run.name if name is None else name,
-        how=None if config.attention.places == "none" else how,
+        how=how if config.attention.has_choice else None,
         translations=loaded.translate_pairs(pairs, how=how, batch_size=batch_size, device=device),
         script=loaded.script,
     )

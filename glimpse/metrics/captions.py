@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from itertools import chain
 from statistics import fmean
 
-from glimpse.data.captions import Words
+from glimpse.data.vocabulary import Words
 
 LONGEST = 4  # words in the longest n-gram of CIDEr-D
 SIGMA = 6.0  # of CIDEr-D: the standard deviation of the penalty on the difference in length, in words

@@ -3,23 +3,9 @@
 Shapes: B batch, T glimpses, N boxes.
 """
 
-import math
-
 from torch import Tensor
 
-from glimpse.sensor import to_pixels
-
-
-def wilson_interval(successes: float, total: int, z: float = 1.959964) -> tuple[float, float]:
-    """The Wilson score interval of a proportion; z is the normal quantile, by default that of 95%."""
-    if total < 1:
-        raise ValueError(f"total must be at least 1, got {total}")
-    share = successes / total
-    middle = share + z * z / (2 * total)
-    half = z * math.sqrt(share * (1 - share) / total + (z / (2 * total)) ** 2)
-    scale = 1 + z * z / total
-    # At 0 and 1 the exact ends are 0 and 1; rounding must not push them past.
-    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+from glimpse.attention.geometry import to_pixels
 
 
 def confidence(answers: Tensor, multi_label: bool = False) -> Tensor:

@@ -3,7 +3,6 @@
 Shapes: S seeds (runs that differ in nothing else), I images.
 """
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -35,10 +34,16 @@ def over_seeds(values: Sequence[float]) -> Estimate:
     """The mean of at least two runs, with Student's interval: where the mean of ever more seeds may lie."""
     if len(values) < 2:
         raise ValueError(f"an interval over seeds needs at least 2 values, got {len(values)}")
-    mean = float(np.mean(values))
-    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * error
-    return Estimate(mean, mean - half, mean + half)
+    return _student(np.asarray(values))
+
+
+def _student(values: np.ndarray) -> Estimate:
+    """The mean of at least two values, with Student's interval."""
+    mean, error = float(values.mean()), float(stats.sem(values))
+    if error == 0:  # scipy has no interval without spread
+        return Estimate(mean, mean, mean)
+    low, high = stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=error)
+    return Estimate(mean, float(low), float(high))
 
 
 def paired(wrong: np.ndarray, other_wrong: np.ndarray) -> Paired:
@@ -63,13 +68,13 @@ def paired(wrong: np.ndarray, other_wrong: np.ndarray) -> Paired:
     if len(wrong) == len(other_wrong) == 1:
         return Paired(*_single_runs(wrong[0], other_wrong[0]), p_seeds)
     difference = wrong.mean(0) - other_wrong.mean(0)  # (I,)
-    mean, freedom = float(difference.mean()), len(difference) - 1
-    if freedom == 0:  # a single image tells nothing of others
-        return Paired(mean, -1.0, 1.0, 1.0, p_seeds)
-    error = float(difference.std(ddof=1)) / math.sqrt(len(difference))
-    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
-    p_images = float(2 * stats.t.sf(abs(mean) / error, freedom)) if error else float(mean == 0)
-    return Paired(mean, mean - half, mean + half, p_images, p_seeds)
+    if len(difference) == 1:  # a single image tells nothing of others
+        return Paired(float(difference[0]), -1.0, 1.0, 1.0, p_seeds)
+    if difference.std() == 0:  # scipy has no test without spread
+        mean = float(difference.mean())
+        return Paired(mean, mean, mean, float(mean == 0), p_seeds)
+    p_images = float(stats.ttest_1samp(difference, 0.0).pvalue)
+    return Paired(*_student(difference), p_images, p_seeds)
 
 
 def _single_runs(wrong: np.ndarray, other_wrong: np.ndarray) -> tuple[float, float, float, float]:
@@ -90,12 +95,17 @@ def _single_runs(wrong: np.ndarray, other_wrong: np.ndarray) -> tuple[float, flo
 def _welch(values: np.ndarray, others: np.ndarray) -> float | None:
     if min(len(values), len(others)) < 2:
         return None
-    spreads = [float(sample.var(ddof=1)) / len(sample) for sample in (values, others)]
-    error = math.sqrt(sum(spreads))
-    if error == 0:
+    means, stds = zip(*((sample.mean(), sample.std(ddof=1)) for sample in (values, others)), strict=True)
+    if max(stds) == 0:
         return None
-    # Not by scipy's test, which warns where one of the two has no spread.
-    freedom = error**4 / sum(
-        spread**2 / (len(sample) - 1) for spread, sample in zip(spreads, (values, others), strict=True)
-    )
-    return float(2 * stats.t.sf(abs(values.mean() - others.mean()) / error, freedom))
+    # From moments, which does not warn where one of the two has no spread.
+    test = stats.ttest_ind_from_stats(means[0], stds[0], len(values), means[1], stds[1], len(others), equal_var=False)
+    return float(test.pvalue)
+
+
+def wilson_interval(successes: int, total: int) -> tuple[float, float]:
+    """The 95% Wilson score interval of a proportion."""
+    if total < 1:
+        raise ValueError(f"total must be at least 1, got {total}")
+    interval = stats.binomtest(successes, total).proportion_ci(LEVEL, "wilson")
+    return float(interval.low), float(interval.high)

@@ -9,8 +9,8 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -18,60 +18,17 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
-from glimpse.attention import Attends
-from glimpse.config import TrainConfig
-from glimpse.places import Noise
-from glimpse.processes import Processes
-from glimpse.runs import BEST, LAST, Run, RunError, load_into, weights_of
+from glimpse.distributed import Processes
+from glimpse.errors import NonFiniteError, RunError
+from glimpse.training.checkpoint import load_into, weights_of
+from glimpse.training.optimizer import learning_rate, make_optimizer
+from glimpse.training.run import BEST, LAST, Run
+
+if TYPE_CHECKING:
+    from glimpse.tasks.base import Task
 
 
-class Task(Protocol):
-    """What is learned: a model, its data, and its losses."""
-
-    model: nn.Module
-    steps_per_epoch: int
-    all_parameters_used: bool
-
-    def batches(self, epoch: int) -> Iterator[Any]:
-        """The training batches of this process in an epoch."""
-
-    def noise(self, epoch: int, step: int) -> Noise:
-        """The chance of a step."""
-
-    def schedule(self, progress: float) -> None:
-        """Set what changes in the course of the training, from 0 to 1."""
-
-    def losses(self, model: nn.Module, batch: Any, noise: Noise) -> dict[str, tuple[float, Tensor]]:
-        """Each term of the loss, as its weight and its unweighted value; weight 0 is only watched."""
-
-    def validate(self) -> dict[str, Any]:
-        """Scores on the validation set; the lowest "error" is the best."""
-
-    def describe(self, scores: dict[str, Any]) -> str:
-        """The validation scores in a few words, for the line that is printed after each epoch."""
-
-    def test(self) -> dict[str, Any]:
-        """Scores on the test set."""
-
-
-class NonFiniteError(RunError):
-    """The training has left the numbers."""
-
-
-def learning_rate(schedule: str, progress: float, warmup: float) -> float:
-    """The learning rate after a part of the training, as a part of the highest."""
-    if schedule == "one_cycle":
-        if progress < warmup:
-            return 0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * progress / warmup))
-        return 0.5 * (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup)))
-    if schedule == "cosine":
-        return 0.5 * (1 + math.cos(math.pi * progress))
-    if schedule == "linear":
-        return 1 - progress
-    return 1.0
-
-
-class Means:
+class RunningMeans:
     """Means of the terms of the loss over the steps that have them."""
 
     def __init__(self) -> None:
@@ -91,7 +48,7 @@ class Means:
 class Engine:
     """Trains a task in a run folder."""
 
-    def __init__(self, task: Task, run: Run, processes: Processes):
+    def __init__(self, task: "Task", run: Run, processes: Processes):
         self.task = task
         self.run = run
         self.processes = processes
@@ -126,7 +83,7 @@ class Engine:
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(f"{self.run.folder / LAST} is broken: {error!r}") from error
         if self.processes.main:
-            self.run.rewind(self.step)
+            self.run.truncate_metrics(self.step)
 
     def _restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
         parameters = dict(self.task.model.named_parameters())
@@ -153,7 +110,7 @@ class Engine:
         state = {"epoch": self.epoch, "seconds": self.seconds, "best": self.best}
         self.run.save(LAST, tensors, state)
 
-    def train(self, say: Callable[[str], None] = print) -> None:
+    def train(self, log: Callable[[str], None] = print) -> None:
         """Train until all epochs are done.
 
         Raises:
@@ -163,7 +120,7 @@ class Engine:
         task, processes = self.task, self.processes
         model: nn.Module = task.model
         if processes.world_size > 1:
-            model = DistributedDataParallel(task.model, find_unused_parameters=not task.all_parameters_used)
+            model = DistributedDataParallel(task.model, find_unused_parameters=not task.every_parameter_has_gradient)
         writer = None
         if processes.main and self.settings.tensorboard:
             try:
@@ -178,10 +135,10 @@ class Engine:
                 losses = self._train_epoch(model, writer)
                 self.epoch += 1
                 if processes.main:
-                    scores = task.validate()
+                    scores = task.validation_record(task.validate())
                     self.seconds += time.monotonic() - started
                     self._finish_epoch(losses, scores, writer)
-                    say(self._summary(losses, scores))
+                    log(self._summary(losses, scores))
                 processes.wait()
         finally:
             if writer is not None:
@@ -192,7 +149,7 @@ class Engine:
         task, settings = self.task, self.settings
         steps = task.steps_per_epoch
         total = steps * settings.epochs
-        epoch, recent = Means(), Means()  # of the epoch, and since the last row
+        epoch, recent = RunningMeans(), RunningMeans()  # of the epoch, and since the last row
         task.model.train()
         bar = tqdm(
             task.batches(self.epoch),
@@ -204,15 +161,15 @@ class Engine:
         )
         for index, batch in enumerate(bar):
             step = self.step + index
-            task.schedule(step / total)
-            rate = settings.lr * learning_rate(settings.schedule, step / total, settings.warmup)
+            task.on_progress(step / total)
+            rate = settings.lr * learning_rate(settings.schedule, step / total, settings.warmup_fraction)
             for group in self.optimizer.param_groups:
-                group["lr"] = rate * group["part"]
-            terms = task.losses(model, batch, task.noise(self.epoch, index))
+                group["lr"] = rate * group["lr_mult"]
+            terms = task.loss_terms(model, batch, task.noise(self.epoch, index))
             loss = sum(weight * value for weight, value in terms.values() if weight)
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
-            norm = nn.utils.clip_grad_norm_(task.model.parameters(), settings.clip)
+            norm = nn.utils.clip_grad_norm_(task.model.parameters(), settings.max_grad_norm)
             self._check_finite(terms, norm, index)
             self.optimizer.step()
             for name, (_, value) in {"loss": (1, loss), **terms}.items():
@@ -221,7 +178,7 @@ class Engine:
             if (index + 1) % settings.log_every == 0 or index + 1 == steps:
                 values = self._log(recent.values(self.processes), step + 1, rate, writer)
                 bar.set_postfix({name: f"{value:.3f}" for name, value in values.items() if name in ("loss", "error")})
-                recent = Means()
+                recent = RunningMeans()
         return epoch.values(self.processes)
 
     def _log(self, values: dict[str, float], step: int, rate: float, writer: SummaryWriter | None) -> dict[str, float]:
@@ -238,10 +195,10 @@ class Engine:
             return
         values = ", ".join(f"{name} {float(value.detach()):g}" for name, (_, value) in terms.items())
         raise NonFiniteError(
-            f"the training left the numbers in epoch {self.epoch + 1}, step {index + 1} of "
+            f"loss or gradient is NaN or infinite in epoch {self.epoch + 1}, step {index + 1} of "
             f"{self.task.steps_per_epoch}: {values}, norm of the gradient {float(norm):g}. The weights after epoch "
             f"{self.epoch} are kept in {self.run.folder / LAST}. "
-            "A lower train.lr, train.clip or loss.reinforce may help."
+            "A lower train.lr, train.max_grad_norm or estimator.weight may help."
         )
 
     def _finish_epoch(self, losses: dict[str, float], scores: dict[str, Any], writer: SummaryWriter | None) -> None:
@@ -271,25 +228,9 @@ class Engine:
         mark = "  best" if self.best and self.best["epoch"] == self.epoch else ""
         return (
             f"epoch {self.epoch}/{self.settings.epochs}  loss {losses['loss']:.4f}  "
-            f"validation {self.task.describe(scores)}  {self.seconds:.0f} s, {self.seconds_left:.0f} s left{mark}"
+            f"validation {self.task.format_scores(scores)}  {self.seconds:.0f} s, {self.seconds_left:.0f} s left{mark}"
         )
 
 
 def _model_tensors(model: nn.Module) -> dict[str, Tensor]:
     return {f"model.{name}": value for name, value in model.state_dict().items()}
-
-
-def make_optimizer(model: nn.Module, settings: TrainConfig) -> torch.optim.Optimizer:
-    """Make the optimizer of the config; each group has its "part" of the learning rate."""
-    looks = [module for module in model.modules() if isinstance(module, Attends) and module.looks]
-    attends = {p for module in looks for p in module.parameters()}
-    groups = [
-        {"params": [p for p in model.parameters() if (p in attends) == places], "part": part}
-        for places, part in ((False, 1.0), (True, settings.places_lr))
-    ]
-    groups = [group for group in groups if group["params"]]
-    options = {"lr": settings.lr, "weight_decay": settings.weight_decay}
-    if settings.optimizer == "sgd":
-        return torch.optim.SGD(groups, momentum=settings.momentum, **options)
-    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[settings.optimizer]
-    return kind(groups, fused=True, **options)

@@ -14,55 +14,25 @@ checkpoint can be wrong but cannot run code. Each is written under a temporary n
 so a process killed at any moment leaves the last whole one.
 """
 
-import dataclasses
 import itertools
 import json
 import os
-import platform
-import random
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from glimpse.config import Config, to_yaml
-from glimpse.parsing import parse
-from glimpse.settings import ConfigError
-from glimpse.shipped import find_shipped, is_shipped, suggest_shipped
+from glimpse.errors import ConfigError, RunError
+from glimpse.files import write_atomically
+from glimpse.tasks.settings import Config, load_config
+from glimpse.training.checkpoint import FORMAT, load_into, weights_of
+from glimpse.training.provenance import provenance
+from glimpse.training.zoo import find_shipped, is_shipped, suggest_shipped
 
 LAST, BEST = "last.safetensors", "best.safetensors"
-FORMAT = "glimpse-1"
-
-
-class RunError(RuntimeError):
-    """A run folder or checkpoint that cannot be used; the message is meant for the user."""
-
-
-def seed_everything(seed: int) -> None:
-    """Seed every global generator. Data and glimpses do not depend on them: they have their own seeds."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that at any moment there is the old one or the new one, whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 class Run:
@@ -77,20 +47,20 @@ class Run:
         return self._called
 
     @classmethod
-    def create(cls, config: Config, *, name: str, about: dict[str, Any], folder: str | Path | None = None) -> "Run":
+    def create(cls, config: Config, *, name: str, metadata: dict[str, Any], folder: str | Path | None = None) -> "Run":
         """Make a new run folder: `folder`, or one named after the config, the seed and the time.
 
         Args:
             config: The settings.
             name: The config's name.
-            about: What else meta.json is to say.
+            metadata: What else meta.json is to say.
             folder: The folder, if it is not to be named automatically.
 
         Raises:
             RunError: If the folder cannot be made, or holds a run already.
         """
-        parent = Path(config.train.folder) / name
-        config = _from_anywhere(config)
+        parent = Path(config.train.runs_dir) / name
+        config = config.with_absolute_paths()
         try:
             if folder is None:
                 folder = _new_folder(parent, f"seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}")
@@ -98,19 +68,23 @@ class Run:
             if (run.folder / "config.yaml").exists():
                 raise RunError(f"{run.folder} holds a run already: resume it with --resume, or choose another folder")
             run.folder.mkdir(parents=True, exist_ok=True)
-            run.write_json("meta.json", {**_describe(), **about})
-            write_atomically(run.folder / "config.yaml", to_yaml(config).encode())
+            run.write_json("meta.json", {**provenance(), **metadata})
+            write_atomically(run.folder / "config.yaml", config.to_yaml().encode())
         except OSError as error:
             raise RunError(f"cannot write to the run folder {folder or parent}: {error.strerror}") from error
         return run
 
     @classmethod
-    def open(cls, folder: str | Path) -> "Run":
+    def open(cls, folder: "str | Path | Run") -> "Run":
         """Open an existing run folder, or else the model of this name that ships with the package.
+
+        A run that is open already is returned as it is, so that a command opens each once and hands it on.
 
         Raises:
             RunError: If it is neither.
         """
+        if isinstance(folder, Run):
+            return folder
         called = folder
         folder = (None if os.path.isdir(folder) else find_shipped(folder)) or Path(folder)
         file = folder / "config.yaml"
@@ -120,7 +94,7 @@ class Run:
             hint = "" if os.path.isdir(folder) else f"; {suggest_shipped(folder)}"
             raise RunError(f"{folder} is not a run folder: there is no config.yaml in it{hint}")
         try:
-            return cls(folder, parse(file=file), called=called)
+            return cls(folder, load_config(file=file), called=called)
         except ConfigError as error:
             raise RunError(f"the config of this run cannot be used: {error}") from error
 
@@ -214,6 +188,10 @@ class Run:
         load_into(model, weights_of(tensors), self.folder / name, optional)
         return state
 
+    def load_last_weights(self, model: nn.Module) -> None:
+        """Put the weights after the last whole epoch into a model."""
+        self.load_weights(model, LAST)
+
     def rows(self) -> list[dict[str, Any]]:
         """All rows of metrics.jsonl; a last line cut short by a kill is left out."""
         path = self.folder / "metrics.jsonl"
@@ -229,7 +207,7 @@ class Run:
                 break
         return rows
 
-    def rewind(self, step: int) -> None:
+    def truncate_metrics(self, step: int) -> None:
         """Drop the rows of metrics.jsonl after a step, which will be made again, and what a kill left half-written."""
         rows = [row for row in self.rows() if row.get("step", 0) <= step]
         content = "".join(json.dumps(row) + "\n" for row in rows)
@@ -239,29 +217,6 @@ class Run:
             write_atomically(self.folder / "metrics.jsonl", content.encode())
         except OSError as error:
             raise RunError(f"cannot write to the run folder {self.folder}: {error.strerror}") from error
-
-
-def names_of(runs: list[Run]) -> list[str]:
-    """A short name for each of some runs that no other of them has: its config's, if need be with seed or folder."""
-
-    def taken(names: list[str]) -> bool:
-        return len(set(names)) < len(names)
-
-    names = [run.name for run in runs]
-    for more in (lambda run: f"seed {run.config.seed}", str):
-        if taken(names):
-            names = [f"{name}, {more(run)}" for name, run in zip(names, runs, strict=True)]
-    return names
-
-
-def _from_anywhere(config: Config) -> Config:
-    """The config with absolute paths, so that the run can be scored from any folder."""
-    if config.data.kind != "cluttered":
-        data = dataclasses.replace(config.data, root=str(Path(config.data.root).absolute()))
-        config = dataclasses.replace(config, data=data)
-    paths = {"cache": config.encoder.cache, "weights": config.encoder.weights}
-    paths = {name: path if path in (None, "default") else str(Path(path).absolute()) for name, path in paths.items()}
-    return dataclasses.replace(config, encoder=dataclasses.replace(config.encoder, **paths))
 
 
 def _new_folder(parent: Path, stem: str) -> Path:
@@ -275,52 +230,3 @@ def _new_folder(parent: Path, stem: str) -> Path:
             continue
         return folder
     raise AssertionError("unreachable")
-
-
-def weights_of(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The model's part of a checkpoint."""
-    return {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
-
-
-def load_into(model: nn.Module, weights: dict[str, Tensor], path: Path, optional: tuple[str, ...] = ()) -> None:
-    """Load weights, or say in what way they are those of another model."""
-    own = model.state_dict()
-    missing = sorted(key for key in own.keys() - weights.keys() if not key.startswith(optional))
-    unexpected = sorted(key for key in weights.keys() - own.keys() if not key.startswith(optional))
-    differ = [
-        f"{key} is {tuple(weights[key].shape)} and should be {tuple(own[key].shape)}"
-        for key in sorted(own.keys() & weights.keys())
-        if own[key].shape != weights[key].shape
-    ]
-    problems = [
-        *([f"it lacks {', '.join(missing)}"] if missing else []),
-        *([f"it has also {', '.join(unexpected)}"] if unexpected else []),
-        *differ,
-    ]
-    if problems:
-        raise RunError(f"{path} is a checkpoint of another architecture: {'; '.join(problems)}")
-    model.load_state_dict({key: value for key, value in weights.items() if key in own}, strict=False)
-
-
-def _describe() -> dict[str, Any]:
-    """How this run came about."""
-    return {
-        "command": sys.argv,
-        "started": time.strftime("%Y-%m-%d %H:%M:%S"),
-        "commit": _commit(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
-    }
-
-
-def _commit() -> str | None:
-    """The commit of the code, with a plus if there are changes to it; None outside a repository."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    try:
-        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changes = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return commit + ("+" if changes.stdout.strip() else "")

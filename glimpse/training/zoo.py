@@ -1,6 +1,6 @@
 """Trained models that ship with the package: run folders with no more than scoring needs.
 
-    glimpse/models/<name>/
+    glimpse/zoo/<name>/
         config.yaml, meta.json, result.json, best.safetensors
 
 Wherever a run folder is taken, the name of one of these is too.
@@ -9,7 +9,7 @@ Wherever a run folder is taken, the name of one of these is too.
 import difflib
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "models"
+FOLDER = Path(__file__).parents[1] / "zoo"
 FILES = ("config.yaml", "meta.json", "result.json", "best.safetensors")
 
 

@@ -1,0 +1,19 @@
+"""animate: an animation of what one or two models look at."""
+
+from argparse import Namespace
+
+from glimpse.distributed import processes
+from glimpse.errors import ConfigError
+from glimpse.files import VIDEOS, check_out
+from glimpse.tasks.runs import task_of_runs
+from glimpse.training.load import open_runs
+
+
+def run(options: Namespace) -> None:
+    """Animate one or two models."""
+    if len(options.runs) > 2:
+        raise ConfigError(f"one or two runs can be animated side by side, got {len(options.runs)}")
+    check_out(options.out, VIDEOS)
+    runs = open_runs(options.runs)
+    with processes(options.device, options.threads) as workers:
+        task_of_runs(runs).animate(runs, options, workers)

@@ -1,0 +1,40 @@
+"""compare: tables and a figure of several runs, after training those that are missing."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from glimpse.distributed import processes
+from glimpse.errors import ConfigError
+from glimpse.files import check_folder
+from glimpse.tasks.runs import check_same_data, common_task
+from glimpse.tasks.settings import load_config, split_arguments
+from glimpse.training.run import Run
+from glimpse.training.sweep import PlannedRun, train_missing
+
+
+def run(options: Namespace) -> None:
+    """Train what is missing, compare, and write the tables and the figure."""
+    _, _, settings = split_arguments(options.settings)
+    if not options.configs and (settings or options.seeds):
+        name = settings[0].partition("=")[0] if settings else "--seeds"
+        raise ConfigError(f"{name} is about a training: it needs --configs")
+    planned = [
+        PlannedRun(Path(file).stem, load_config([*settings, f"--seed={seed}"], file=file))
+        for file in options.configs
+        for seed in range(options.seeds or 1)
+    ]
+    if not planned and not options.runs:
+        raise ConfigError("there is nothing to compare: give run folders, or --configs with config files")
+    # All that can be known to be wrong is looked at before hours of training, not after.
+    given = [Run.open(folder) for folder in options.runs]
+    configs = {str(run): run.config for run in given}
+    configs |= {
+        str(file): its.config for file, its in zip(options.configs, planned[:: options.seeds or 1], strict=True)
+    }
+    task = common_task(configs)
+    task.check_compare(list(configs))
+    check_same_data(configs)
+    check_folder(options.out)
+    trained = train_missing(planned, given=given)
+    with processes(options.device, options.threads) as workers:
+        task.compare([*given, *(run for run in trained if run not in given)], options, workers)

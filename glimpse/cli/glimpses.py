@@ -1,0 +1,16 @@
+"""glimpses: a picture of what was read, step by step."""
+
+from argparse import Namespace
+
+from glimpse.distributed import processes
+from glimpse.files import FIGURES, check_out
+from glimpse.tasks.runs import task_of_runs
+from glimpse.training.load import open_runs
+
+
+def run(options: Namespace) -> None:
+    """Draw a sheet of glimpses; of captioners and translators, of the places and words attended to."""
+    check_out(options.out, FIGURES)
+    runs = open_runs(options.runs)
+    with processes(options.device, options.threads) as workers:
+        task_of_runs(runs).sheet(runs, options, workers)

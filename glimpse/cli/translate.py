@@ -1,0 +1,17 @@
+"""translate: translations of sentences."""
+
+from argparse import Namespace
+
+from glimpse.distributed import processes
+from glimpse.files import FIGURES, PAGES, check_out
+from glimpse.tasks.runs import task_of_runs
+from glimpse.training.load import open_runs
+
+
+def run(options: Namespace) -> None:
+    """Translate the user's sentences, a line each."""
+    if options.out is not None:
+        check_out(options.out, (*FIGURES, *PAGES))
+    runs = open_runs([options.run])
+    with processes(options.device, options.threads) as workers:
+        task_of_runs(runs).translate(runs, options, workers)

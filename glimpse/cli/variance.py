@@ -1,0 +1,16 @@
+"""variance: how noisy the gradient of a hard model is with each baseline."""
+
+from argparse import Namespace
+
+from glimpse.distributed import processes
+from glimpse.files import FIGURES, check_out
+from glimpse.tasks.runs import task_of_runs
+from glimpse.training.load import open_runs
+
+
+def run(options: Namespace) -> None:
+    """Measure the variance of the gradient, print it and draw it."""
+    check_out(options.out, FIGURES)
+    runs = open_runs([options.run])
+    with processes(options.device, options.threads) as workers:
+        task_of_runs(runs).variance(runs, options, workers)

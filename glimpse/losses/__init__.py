@@ -1,0 +1,31 @@
+"""Losses and estimators. The losses are pure functions of tensors, unweighted; the weights live in the config.
+
+Imports `models` and the packages before it.
+Start with `classification.py`; then `estimators/` for how sampled places learn.
+"""
+
+from glimpse.files import lazy_exports
+
+_HOMES = {
+    "Steps": "classification",
+    "advantages": "advantage",
+    "baseline_error": "policy_gradient",
+    "caption_cross_entropy": "sequences",
+    "correct": "classification",
+    "cross_entropy": "classification",
+    "doubly_stochastic": "sequences",
+    "halting_cost": "halting",
+    "halting_distribution": "halting",
+    "leave_one_out": "policy_gradient",
+    "log_likelihood": "classification",
+    "normalise": "advantage",
+    "normalize": "advantage",
+    "reinforce": "policy_gradient",
+    "returns": "advantage",
+    "rewards": "advantage",
+    "step_numbers": "halting",
+    "token_mask": "sequences",
+}
+
+__all__ = list(_HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -1,0 +1,20 @@
+"""Scores of predictions, captions and translations, with their intervals and tests.
+
+Imports `attention` and the packages before it.
+Start with `classification.py`.
+"""
+
+from glimpse.files import lazy_exports
+
+_HOMES = {
+    "Estimate": "statistics",
+    "Paired": "statistics",
+    "confidence": "classification",
+    "hits": "classification",
+    "over_seeds": "statistics",
+    "paired": "statistics",
+    "wilson_interval": "statistics",
+}
+
+__all__ = list(_HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)
