@@ -1,1 +1,5 @@
-"""Tables and pictures of what a model does."""
+"""Tables, figures, animations and pages.
+
+Imports `evaluation` and the packages before it.
+Start with `drawing.py`.
+"""

@@ -1,9 +1,9 @@
-"""Heat maps of translations: for each word that was written, which source words were attended to.
+"""Heat maps of translations: for each word of the output, the attention weights of the source words.
 
-For a sentence each model has a panel, the models side by side: a row for each word written, from the top down, and a
-column for each word of the source. Beneath are the references.
+For a sentence each model has a panel, the models side by side: a row for each output word, from the top down, and a
+column for each source word. The references are below.
 
-Shapes: N words written, L source words.
+Shapes: N output words, L source words.
 """
 
 from collections.abc import Sequence
@@ -15,73 +15,82 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from glimpse.data.captions import Words
-from glimpse.view.aligned import Aligned, check_same_sentences
-from glimpse.view.drawing import ATTENTION, READ, RIGHT, WRONG, fit, text_width
-from glimpse.view.lines import POINTS, QUIET, Line, height_of, wrapped, write_lines
+from glimpse.data.vocabulary import Words
+from glimpse.evaluation.translation_traces import Aligned, check_same_sentences
+from glimpse.view.drawing import ATTENTION_COLOR, CORRECT_COLOR, READ_COLOR, WRONG_COLOR
+from glimpse.view.text_layout import (
+    MUTED_COLOR,
+    POINTS_PER_INCH,
+    Line,
+    make_lines,
+    text_width,
+    total_height,
+    truncate_to_width,
+    write_lines,
+)
 
-# In inches: side of a cell, longest label, between labels and cells, around all; between panels that are side by side,
-# between those that are not, between sentences.
-CELL, LABEL, PAD, MARGIN, GAP, NEAR, FAR = 0.23, 1.1, 0.06, 0.2, 0.35, 0.15, 0.45
-NARROWEST, WIDEST = 2.6, 18.0  # a panel, and all panels side by side
-SCALE = 0.2  # the height of the scale of shades
+# In inches: side of a cell, longest label, between labels and cells, around the figure; between panels side by side,
+# between rows of panels, between sentences.
+CELL, LABEL, PAD, MARGIN, GAP, ROW_GAP, SENTENCE_GAP = 0.23, 1.1, 0.06, 0.2, 0.35, 0.15, 0.45
+MIN_WIDTH, MAX_WIDTH = 2.6, 18.0  # of a panel, and of all panels side by side
+COLOR_BAR = 0.2  # height
 SIZE = 9  # of labels, in points
-REFERENCES = 2  # the most that are shown
-SHADES = LinearSegmentedColormap.from_list("attention", ["#ffffff", ATTENTION, "#4d2600"])
-SHADE_NOTE = "The darker a cell, the more its column weighs for its row."
+MAX_REFERENCES = 2
+COLOR_MAP = LinearSegmentedColormap.from_list("attention", ["#ffffff", ATTENTION_COLOR, "#4d2600"])
+WEIGHT_NOTE = "The darker a cell, the larger the attention weight of its column for its row."
 HARD_NOTE = "Hard attention reads one word: the disc. "
-SPAN_NOTE = "Framed: the words that are meant. "
+SPAN_NOTE = "Framed: the source words that the output word corresponds to. "
 
 
-class Labels(NamedTuple):
-    """The words along an axis of a map, cut if they are too long."""
+class AxisLabels(NamedTuple):
+    """The words along an axis of a heat map, shortened where they are too long."""
 
     words: list[str]
-    room: float  # that the widest takes, in inches
+    width: float  # of the widest, in inches
 
     @classmethod
-    def of(cls, words: Words) -> "Labels":
-        """Cut words to the length of a label."""
-        short = [fit(word, POINTS * LABEL, SIZE) for word in words]
-        return cls(short, max((text_width(word, SIZE) / POINTS for word in short), default=0.0))
+    def of(cls, words: Words) -> "AxisLabels":
+        """Shorten words to the length of a label."""
+        short = [truncate_to_width(word, POINTS_PER_INCH * LABEL, SIZE) for word in words]
+        return cls(short, max((text_width(word, SIZE) / POINTS_PER_INCH for word in short), default=0.0))
 
 
-class Map(NamedTuple):
-    """A map of attention with words on both of its axes: where its cells begin, and how large all of it is."""
+class Heatmap(NamedTuple):
+    """Attention weights with words along both axes, and the size of the drawing in inches."""
 
     weights: Tensor  # (rows, columns)
-    rows: Labels
-    columns: Labels
+    rows: AxisLabels
+    columns: AxisLabels
 
     @property
     def left(self) -> float:
-        """The room for the words beside the rows, in inches."""
-        return self.rows.room + PAD
+        """Width of the labels of the rows."""
+        return self.rows.width + PAD
 
     @property
     def top(self) -> float:
-        """The room for the words above the columns, which stand upright if they are too wide for one."""
-        return max(self.columns.room, SIZE / 72) + PAD
+        """Height of the labels of the columns, which are vertical if one of them is too wide for its column."""
+        return max(self.columns.width, SIZE / 72) + PAD
 
     @property
     def width(self) -> float:
-        """Of all of it."""
+        """With labels."""
         return self.left + CELL * len(self.columns.words)
 
     @property
     def height(self) -> float:
-        """Of all of it."""
+        """With labels."""
         return self.top + CELL * len(self.rows.words)
 
     def draw(self, figure: Figure, left: float, top: float) -> Axes:
-        """Draw it so many inches from the left and the top of a figure."""
+        """Draw the heat map, `left` and `top` inches from the edges of a figure."""
         width, height = figure.get_size_inches()
         rows, columns = len(self.rows.words), len(self.columns.words)
         bottom = height - top - self.height
         axes = figure.add_axes(
             ((left + self.left) / width, bottom / height, CELL * columns / width, CELL * rows / height)
         )
-        axes.imshow(self.weights.numpy(), cmap=SHADES, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+        axes.imshow(self.weights.numpy(), cmap=COLOR_MAP, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
         axes.set_xticks(range(columns), self.columns.words, fontsize=SIZE)
         axes.set_yticks(range(rows), self.rows.words, fontsize=SIZE)
         axes.set_xticks([column - 0.5 for column in range(1, columns)], minor=True)
@@ -90,149 +99,165 @@ class Map(NamedTuple):
         axes.tick_params(which="both", length=0, pad=72 * PAD / 2, top=True, labeltop=True, labelbottom=False)
         axes.spines[:].set_color("#aaaaaa")
         for text, word in zip(axes.get_xticklabels(), self.columns.words, strict=True):
-            text.set_rotation(0 if text_width(word, SIZE) <= 0.8 * POINTS * CELL else 90)
+            text.set_rotation(0 if text_width(word, SIZE) <= 0.8 * POINTS_PER_INCH * CELL else 90)
         for text in (*axes.get_xticklabels(), *axes.get_yticklabels()):
             text.set_parse_math(False)
         return axes
 
 
-class Panel(NamedTuple):
-    """What is shown of one translation."""
+class HeatmapPanel(NamedTuple):
+    """One translation: a title and the text of the output, with the heat map below."""
 
-    aligned: Aligned
-    row: int
-    map: Map | None  # None if nothing was written
-    lines: list[Line]  # above the map
+    trace: Aligned
+    row: int  # of the sentence
+    heatmap: Heatmap | None  # None for an empty output
+    lines: list[Line]
 
     @property
     def width(self) -> float:
         """In inches."""
-        return NARROWEST if self.map is None else max(self.map.width, NARROWEST)
+        return MIN_WIDTH if self.heatmap is None else max(self.heatmap.width, MIN_WIDTH)
 
     @property
     def height(self) -> float:
         """In inches."""
-        return height_of(self.lines) + (0.0 if self.map is None else PAD + self.map.height)
+        return total_height(self.lines) + (0.0 if self.heatmap is None else PAD + self.heatmap.height)
 
 
-class Block(NamedTuple):
-    """What is shown of one sentence."""
+class SentenceRow(NamedTuple):
+    """One sentence: the source, the panels of all models and the references."""
 
     source: Words
-    shelves: list[list[Panel]]  # panels side by side, one row of them below the other
+    panel_rows: list[list[HeatmapPanel]]  # panels side by side, in rows one below the other
     references: list[str]
 
-    def above(self, width: float) -> list[Line]:
-        """The source."""
-        return wrapped(self.source, width, 11)
+    def source_lines(self, width: float) -> list[Line]:
+        """The text above the panels."""
+        return make_lines(self.source, width, 11)
 
-    def below(self, width: float) -> list[Line]:
-        """The references."""
+    def reference_lines(self, width: float) -> list[Line]:
+        """The text below the panels."""
         return [
-            line for text in self.references for line in wrapped(["reference:", *text.split()], width, 9, color=QUIET)
+            line
+            for text in self.references
+            for line in make_lines(["reference:", *text.split()], width, 9, color=MUTED_COLOR)
         ]
 
     def height(self, width: float) -> float:
-        """In inches, if the figure has so many from side to side."""
-        shelves = sum(max(panel.height for panel in shelf) + NEAR for shelf in self.shelves)
-        return height_of(self.above(width)) + PAD + shelves + height_of(self.below(width))
+        """In inches, in a figure with `width` inches between its margins."""
+        panels = sum(max(panel.height for panel in row) + ROW_GAP for row in self.panel_rows)
+        text = total_height(self.source_lines(width)) + total_height(self.reference_lines(width))
+        return text + PAD + panels
 
 
-def draw_alignments(aligned: Sequence[Aligned]) -> Figure:
-    """Draw which source words models attended to, for each word that they wrote.
+def draw_alignments(traces: Sequence[Aligned]) -> Figure:
+    """Draw which source words models attended to, for each word of their translations.
 
-    Weights are drawn as they are, from 0 to 1. Of a hard read a disc marks the word that was read. Where the data knows
-    which source words a word of the reference is from, they are framed in the row of the word written in its place.
+    Weights are drawn as they are, from 0 to 1. For hard attention a disc marks the word that was read. Where the data
+    know which source words an output word corresponds to, these are framed.
 
     Args:
-        aligned: Of each model the translations of the very same sentences.
+        traces: Of each model, for the same sentences.
 
     Raises:
-        ValueError: If the sentences are not the same for all, or a model has no choice of places.
+        ValueError: If the models did not translate the same sentences, or one of them has no attention.
     """
-    check_same_sentences(aligned)
-    if idle := [its.name for its in aligned if its.how is None]:
-        raise ValueError(f"aligned must be of models that attend to words, but {idle[0]} has one place to look at")
-    blocks = [_block(aligned, row) for row in range(len(aligned[0].translations))]
-    width = max(_width(shelf) for block in blocks for shelf in block.shelves)
-    notes = wrapped(_note(aligned).split(), width, 8, color=QUIET)
-    height = sum(block.height(width) + FAR for block in blocks) + height_of(notes) + SCALE
+    check_same_sentences(traces)
+    if without := [trace.name for trace in traces if trace.how is None]:
+        raise ValueError(f"traces must be of models with attention, but {without[0]} has none")
+    sentences = [_sentence_row(traces, row) for row in range(len(traces[0].translations))]
+    width = max(_width(row) for sentence in sentences for row in sentence.panel_rows)
+    notes = make_lines(_note(traces).split(), width, 8, color=MUTED_COLOR)
+    height = sum(sentence.height(width) + SENTENCE_GAP for sentence in sentences) + total_height(notes) + COLOR_BAR
     figure = Figure(figsize=(width + 2 * MARGIN, height + 2 * MARGIN))
     top = MARGIN
-    for block in blocks:
-        _draw_block(figure, top, block, width)
-        top += block.height(width) + FAR
-    draw_scale(figure, write_lines(figure, MARGIN, top, notes))
+    for sentence in sentences:
+        _draw_sentence(figure, top, sentence, width)
+        top += sentence.height(width) + SENTENCE_GAP
+    draw_color_bar(figure, write_lines(figure, MARGIN, top, notes))
     return figure
 
 
-def draw_scale(figure: Figure, top: float) -> None:
-    """Draw the shades from 0 to 1, so many inches from the top of a figure."""
+def draw_color_bar(figure: Figure, top: float) -> None:
+    """Draw the colors of the weights from 0 to 1, `top` inches below the top of a figure."""
     width, height = figure.get_size_inches()
-    middle = 1 - (top + SCALE / 2) / height
+    middle = 1 - (top + COLOR_BAR / 2) / height
     axes = figure.add_axes(((MARGIN + 0.15) / width, middle - 0.05 / height, 1 / width, 0.1 / height))
-    axes.imshow([[shade / 255 for shade in range(256)]], cmap=SHADES, vmin=0, vmax=1, aspect="auto")
+    axes.imshow([[shade / 255 for shade in range(256)]], cmap=COLOR_MAP, vmin=0, vmax=1, aspect="auto")
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_color("#aaaaaa")
     for left, text in ((0.0, "0"), (1.2, "1")):
-        figure.text((MARGIN + left) / width, middle, text, fontsize=8, color=QUIET, va="center")
+        figure.text((MARGIN + left) / width, middle, text, fontsize=8, color=MUTED_COLOR, va="center")
 
 
-def _block(aligned: Sequence[Aligned], row: int) -> Block:
-    pair = aligned[0].translations[row].pair
-    shelves: list[list[Panel]] = [[]]
-    for its in aligned:
-        panel = _panel(its, row)
-        if shelves[-1] and _width([*shelves[-1], panel]) > WIDEST:
-            shelves.append([])
-        shelves[-1].append(panel)
-    references = [aligned[0].script.join(words) for words in pair.references[:REFERENCES]]
-    return Block(pair.source, shelves, references)
+def _sentence_row(traces: Sequence[Aligned], row: int) -> SentenceRow:
+    pair = traces[0].translations[row].pair
+    panel_rows: list[list[HeatmapPanel]] = [[]]
+    for trace in traces:
+        panel = _panel(trace, row)
+        if panel_rows[-1] and _width([*panel_rows[-1], panel]) > MAX_WIDTH:
+            panel_rows.append([])
+        panel_rows[-1].append(panel)
+    references = [traces[0].script.join(words) for words in pair.references[:MAX_REFERENCES]]
+    return SentenceRow(pair.source, panel_rows, references)
 
 
-def _panel(aligned: Aligned, row: int) -> Panel:
-    one = aligned.translations[row]
-    drawn = Map(one.weights, Labels.of(one.words), Labels.of(one.pair.source)) if one.words else None
-    width = Panel(aligned, row, drawn, []).width
-    title = Line(fit(f"{aligned.name}, {aligned.how} attention", POINTS * width, 9, "bold"), 9, {"weight": "bold"})
-    said = aligned.script.join(one.words).split() or ["(no words)"]
+def _panel(trace: Aligned, row: int) -> HeatmapPanel:
+    one = trace.translations[row]
+    heatmap = Heatmap(one.weights, AxisLabels.of(one.words), AxisLabels.of(one.pair.source)) if one.words else None
+    width = HeatmapPanel(trace, row, heatmap, []).width
+    title = truncate_to_width(f"{trace.name}, {trace.how} attention", POINTS_PER_INCH * width, 9, "bold")
+    output = trace.script.join(one.words).split() or ["(no words)"]
     style = {}
-    if one.pair.spans:  # right or wrong; of other data, a translation may be right in other words
-        style = {"color": RIGHT if aligned.right[row] else WRONG}
-        said += ["(right)" if aligned.right[row] else "(wrong)"]
-    return Panel(aligned, row, drawn, [title, *wrapped(said, width, 10, **style)])
+    if one.pair.spans:  # correct or wrong; in other data, other words may be a correct translation too
+        style = {"color": CORRECT_COLOR if trace.right[row] else WRONG_COLOR}
+        output += ["(correct)" if trace.right[row] else "(wrong)"]
+    lines = [Line(title, 9, {"weight": "bold"}), *make_lines(output, width, 10, **style)]
+    return HeatmapPanel(trace, row, heatmap, lines)
 
 
-def _width(panels: Sequence[Panel]) -> float:
+def _width(panels: Sequence[HeatmapPanel]) -> float:
     return sum(panel.width + GAP for panel in panels) - GAP
 
 
-def _draw_block(figure: Figure, top: float, block: Block, width: float) -> None:
-    top = write_lines(figure, MARGIN, top, block.above(width)) + PAD
-    for shelf in block.shelves:
+def _draw_sentence(figure: Figure, top: float, sentence: SentenceRow, width: float) -> None:
+    top = write_lines(figure, MARGIN, top, sentence.source_lines(width)) + PAD
+    for row in sentence.panel_rows:
         left = MARGIN
-        for panel in shelf:
+        for panel in row:
             below = write_lines(figure, left, top, panel.lines)
-            if panel.map is not None:
-                _mark(panel.map.draw(figure, left, below + PAD), panel)
+            if panel.heatmap is not None:
+                _draw_marks(panel.heatmap.draw(figure, left, below + PAD), panel)
             left += panel.width + GAP
-        top += max(panel.height for panel in shelf) + NEAR
-    write_lines(figure, MARGIN, top, block.below(width))
+        top += max(panel.height for panel in row) + ROW_GAP
+    write_lines(figure, MARGIN, top, sentence.reference_lines(width))
 
 
-def _mark(axes: Axes, panel: Panel) -> None:
-    """Mark what was read (hard), and what is meant, where that is known."""
-    one = panel.aligned.translations[panel.row]
+def _draw_marks(axes: Axes, panel: HeatmapPanel) -> None:
+    """Frame the aligned words, where they are known, and mark the words that hard attention read."""
+    one = panel.trace.translations[panel.row]
     for word, (start, stop) in enumerate(one.pair.spans[: len(one.words)]):
         if stop > start:
-            style = {"fill": False, "edgecolor": RIGHT, "linewidth": 1.6, "zorder": 3, "clip_on": False}
-            axes.add_patch(Rectangle((start - 0.5, word - 0.5), stop - start, 1, **style))
-    if panel.aligned.how == "hard":
-        style = {"color": READ, "markeredgecolor": "black", "markeredgewidth": 0.8, "markersize": 6}
-        axes.plot(one.places.tolist(), range(len(one.words)), "o", zorder=4, **style)
+            corner = (start - 0.5, word - 0.5)
+            axes.add_patch(
+                Rectangle(
+                    corner, stop - start, 1, fill=False, edgecolor=CORRECT_COLOR, linewidth=1.6, zorder=3, clip_on=False
+                )
+            )
+    if panel.trace.how == "hard":
+        axes.plot(
+            one.places.tolist(),
+            range(len(one.words)),
+            "o",
+            zorder=4,
+            color=READ_COLOR,
+            markeredgecolor="black",
+            markeredgewidth=0.8,
+            markersize=6,
+        )
 
 
-def _note(aligned: Sequence[Aligned]) -> str:
-    hard = any(its.how == "hard" for its in aligned)
-    spans = any(one.pair.spans for one in aligned[0].translations)
-    return (HARD_NOTE if hard else "") + (SPAN_NOTE if spans else "") + SHADE_NOTE
+def _note(traces: Sequence[Aligned]) -> str:
+    hard = any(trace.how == "hard" for trace in traces)
+    spans = any(one.pair.spans for one in traces[0].translations)
+    return (HARD_NOTE if hard else "") + (SPAN_NOTE if spans else "") + WEIGHT_NOTE

@@ -5,14 +5,15 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from glimpse.lengths import ALL, Lengths
-from glimpse.stats import Estimate
-from glimpse.view.comparison import draw_legend, in_percent
+from glimpse.evaluation.by_length import ALL, Lengths
+from glimpse.metrics.statistics import Estimate
+from glimpse.view.comparison import in_percent
+from glimpse.view.comparison_figure import draw_legend
 from glimpse.view.drawing import line_style
 from glimpse.view.tables import Table
 
-ASIDE = 0.12  # how far the marks of one group stand from those of the next, where a group of lengths is 1 wide
-LEGEND_LETTERS = 66  # that fit into a line
+OFFSET = 0.12  # between the marks of two groups, as a share of the width of a group of lengths
+LEGEND_CHARACTERS = 66  # that fit into a line
 TITLES = {"error": "Translations that are not exact, in %", "BLEU": "BLEU"}
 
 
@@ -52,8 +53,8 @@ def draw_lengths(lengths: Lengths) -> Figure:
     axes = figure.subplots()
     for index, group in enumerate(lengths.groups):
         mean, low, high = zip(*(group.score(name) for name in words), strict=True)
-        # Side by side, so that intervals that meet can be told apart.
-        places = [place + ASIDE * (index - (len(lengths.groups) - 1) / 2) for place in range(len(words))]
+        # Side by side, so that overlapping intervals can be told apart.
+        places = [place + OFFSET * (index - (len(lengths.groups) - 1) / 2) for place in range(len(words))]
         bars = [
             [100 * max(0.0, middle - end) for middle, end in zip(mean, low, strict=True)],
             [100 * max(0.0, end - middle) for middle, end in zip(mean, high, strict=True)],
@@ -67,7 +68,7 @@ def draw_lengths(lengths: Lengths) -> Figure:
             linewidth=1.6,
             markersize=6,
             capsize=3,
-            clip_on=False,  # a mark at zero is seen whole
+            clip_on=False,  # a mark at zero is not cut
             **line_style(index),
         )
     axes.set_xticks(range(len(words)), [f"{name}\n({lengths.counts[name]:,})" for name in words])
@@ -77,7 +78,7 @@ def draw_lengths(lengths: Lengths) -> Figure:
     axes.grid(axis="y", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(f"{_unit(lengths)} by the length of the source (dashed: without attention)", fontsize=11)
-    draw_legend(figure, [group.name for group in lengths.groups], letters=LEGEND_LETTERS)
+    draw_legend(figure, [group.name for group in lengths.groups], characters=LEGEND_CHARACTERS)
     return figure
 
 

@@ -1,8 +1,8 @@
-"""A still picture of captions: what was said of an image, and where the captioner looked for each word of it.
+"""A still picture of captions: what models wrote about images, and where they attended for each word.
 
-For an image each model has a row, the models one under the other. First its caption, and under the first of them what
-others said of the image; then the image, and for each word a panel with the attention over the faded image. A long
-caption goes on beneath, from the column of its first word on.
+For an image each model has a row, the models one below the other. First its caption, and below the first caption the
+references; then the image, and for each word a panel with the attention over the faded image. A long caption continues
+below, from the column of its first word on.
 """
 
 from collections.abc import Sequence
@@ -11,88 +11,104 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from glimpse.view.drawing import draw_word, fit, show_image
-from glimpse.view.lines import POINTS, QUIET, Line, height_of, wrapped, write_lines
-from glimpse.view.told import Told, check_same_images
+from glimpse.evaluation.caption_traces import Told, check_same_images
+from glimpse.view.drawing import draw_image, draw_word_attention
+from glimpse.view.text_layout import (
+    MUTED_COLOR,
+    POINTS_PER_INCH,
+    Line,
+    make_lines,
+    total_height,
+    truncate_to_width,
+    write_lines,
+)
 
-# In inches; the last two are between the models, and between the images.
-PANEL, GAP, TITLE, MARGIN, NEAR, FAR = 1.3, 0.1, 0.25, 0.15, 0.15, 0.4
-LEAST, MOST = 4, 8  # words side by side
-REFERENCES = 2  # the most that are shown
+# In inches; the last two are the distances between models and between images.
+PANEL, GAP, TITLE, MARGIN, MODEL_GAP, IMAGE_GAP = 1.3, 0.1, 0.25, 0.15, 0.15, 0.4
+MIN_COLUMNS, MAX_COLUMNS = 4, 8  # words side by side
+MAX_REFERENCES = 2
 NOTE = (
-    "The more colour a place has, the more it weighs for the word, relative to the place that weighs most. "
+    "The stronger the color of a place, the larger its attention weight, relative to the largest weight for the word. "
     "Hard attention reads one place: the square."
 )
 
 
-class Block(NamedTuple):
-    """What is shown of one caption."""
+class CaptionRow(NamedTuple):
+    """One caption with its panels."""
 
-    told: Told
+    trace: Told
     row: int  # of the image
     lines: list[Line]  # above the panels
     gap: float  # below them, in inches
 
     @property
     def height(self) -> float:
-        """The room it takes, in inches."""
-        rows = max(-(-len(self.told.captions[self.row]) // MOST), 1)
-        return height_of(self.lines) + rows * (TITLE + _panel_height(self.told)) + self.gap
+        """In inches, with the gap."""
+        rows = max(-(-len(self.trace.captions[self.row]) // MAX_COLUMNS), 1)
+        return total_height(self.lines) + rows * (TITLE + _panel_height(self.trace)) + self.gap
 
 
-def draw_captions(told: Sequence[Told]) -> Figure:
-    """Draw what models said of the very same images.
+def draw_captions(traces: Sequence[Told]) -> Figure:
+    """Draw the captions of models for the same images.
 
     Raises:
-        ValueError: If the images are not the same for all.
+        ValueError: If the models did not describe the same images.
     """
-    check_same_images(told)
-    longest = max(len(caption) for its in told for caption in its.captions)
-    columns = 1 + min(max(longest, LEAST), MOST)
+    check_same_images(traces)
+    longest = max(len(caption) for trace in traces for caption in trace.captions)
+    columns = 1 + min(max(longest, MIN_COLUMNS), MAX_COLUMNS)
     width = columns * (PANEL + GAP) - GAP
-    blocks = [
-        Block(its, row, _lines(its, row, width, with_references=place == 0), FAR if place == len(told) - 1 else NEAR)
-        for row in range(len(told[0].images))
-        for place, its in enumerate(told)
+    last = len(traces) - 1
+    rows = [
+        CaptionRow(
+            trace,
+            row,
+            _lines(trace, row, width, with_references=place == 0),
+            IMAGE_GAP if place == last else MODEL_GAP,
+        )
+        for row in range(len(traces[0].images))
+        for place, trace in enumerate(traces)
     ]
-    note = wrapped(NOTE.split(), width, 8, color=QUIET)
-    height = sum(block.height for block in blocks) + height_of(note)
+    note = make_lines(NOTE.split(), width, 8, color=MUTED_COLOR)
+    height = sum(row.height for row in rows) + total_height(note)
     figure = Figure(figsize=(width + 2 * MARGIN, height + 2 * MARGIN))
     top = MARGIN
-    for block in blocks:
-        _draw_block(figure, top, block)
-        top += block.height
+    for caption_row in rows:
+        _draw_row(figure, top, caption_row)
+        top += caption_row.height
     write_lines(figure, MARGIN, top, note)
     return figure
 
 
-def _panel_height(told: Told) -> float:
-    height, width = told.images.shape[2:]
+def _panel_height(trace: Told) -> float:
+    height, width = trace.images.shape[2:]
     return PANEL * height / width
 
 
-def _lines(told: Told, row: int, width: float, with_references: bool) -> list[Line]:
-    """What is written above the panels of a caption."""
-    lines = [Line(fit(f"{told.name}, {told.how} attention", POINTS * width, 9, "bold"), 9, {"weight": "bold"})]
-    lines += wrapped(told.captions[row] or ["(no words)"], width, 11)
-    for reference in told.references[row][:REFERENCES] if with_references else []:
-        lines += wrapped(["reference:", *reference], width, 8, color=QUIET)
+def _lines(trace: Told, row: int, width: float, with_references: bool) -> list[Line]:
+    """The text above the panels of a caption."""
+    title = truncate_to_width(f"{trace.name}, {trace.how} attention", POINTS_PER_INCH * width, 9, "bold")
+    lines = [Line(title, 9, {"weight": "bold"})]
+    lines += make_lines(trace.captions[row] or ["(no words)"], width, 11)
+    for reference in trace.references[row][:MAX_REFERENCES] if with_references else []:
+        lines += make_lines(["reference:", *reference], width, 8, color=MUTED_COLOR)
     return lines
 
 
-def _draw_block(figure: Figure, top: float, block: Block) -> None:
-    """Draw a caption and its panels, from `top` inches below the top of the figure on."""
-    told, row, lines, _ = block
+def _draw_row(figure: Figure, top: float, caption_row: CaptionRow) -> None:
+    """Draw a caption and its panels, `top` inches below the top of the figure."""
+    trace, row = caption_row.trace, caption_row.row
     width, height = figure.get_size_inches()
-    top = write_lines(figure, MARGIN, top, lines)
+    top = write_lines(figure, MARGIN, top, caption_row.lines)
 
     def axes_at(line: int, column: int) -> Axes:
-        left, bottom = MARGIN + column * (PANEL + GAP), height - top - (line + 1) * (TITLE + _panel_height(told))
-        return figure.add_axes((left / width, bottom / height, PANEL / width, _panel_height(told) / height))
+        left, bottom = MARGIN + column * (PANEL + GAP), height - top - (line + 1) * (TITLE + _panel_height(trace))
+        return figure.add_axes((left / width, bottom / height, PANEL / width, _panel_height(trace) / height))
 
-    show_image(axes_at(0, 0), told.images[row])
-    for index, word in enumerate(told.captions[row]):
-        line, column = divmod(index, MOST)
+    draw_image(axes_at(0, 0), trace.images[row])
+    for index, word in enumerate(trace.captions[row]):
+        line, column = divmod(index, MAX_COLUMNS)
         axes = axes_at(line, column + 1)
-        draw_word(axes, told, row, index)
-        axes.set_title(fit(word, POINTS * PANEL, 10), fontsize=10, pad=4.5, parse_math=False)
+        draw_word_attention(axes, trace, row, index)
+        title = truncate_to_width(word, POINTS_PER_INCH * PANEL, 10)
+        axes.set_title(title, fontsize=10, pad=4.5, parse_math=False)

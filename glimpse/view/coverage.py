@@ -1,4 +1,4 @@
-"""Where glimpses fall: maps of the places looked at over a whole data set, glimpse by glimpse.
+"""Where glimpses fall: maps of the locations of all glimpses over a data set, glimpse by glimpse.
 
 Shapes: I images, M rollouts of each, T glimpses.
 """
@@ -14,36 +14,36 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from torch import Tensor
 
-from glimpse.classification import Outcome
+from glimpse.evaluation.classify import Outcome
 from glimpse.view.drawing import line_style
 
 # In pixels.
-LEAST_WIDTH, MOST_WIDTH, SMALLEST_PANEL, LARGEST_PANEL, WIDE_PANEL = 800, 1200, 68, 240, 125
+MIN_WIDTH, MAX_WIDTH, MIN_PANEL, MAX_PANEL, MIN_PANEL_OF_ONE_LINE = 800, 1200, 68, 240, 125
 LEFT, RIGHT, TOP, GAP, NAME, TEXT, NOTE, LINES, AXIS = 64, 96, 8, 12, 28, 16, 36, 160, 64
 DPI = 100
-BINS = 31  # odd, so that the centre of the image, a common first glimpse, is the middle of a cell
-COLOUR_MAP = "cividis"
+BINS = 31  # odd, so that the center of the image, a common first glimpse, is the middle of a cell
+COLOR_MAP = "cividis"
 
 
 def coverage(outcome: Outcome, *, bins: int = BINS) -> Tensor:
-    """Map where the glimpses of a model are centred.
+    """Count where the glimpses of a model are centered.
 
     Args:
-        outcome: What the model did with the images.
+        outcome: Of the model on the images.
         bins: Number of cells along each side of the image.
 
     Returns:
-        (T, bins, bins): the share of glimpses t, of all images and rollouts, that is centred in the cell of a row, from
-        the top, and a column, from the left. What is off the image is left out, so a map may sum to less than one.
+        (T, bins, bins): the share of the glimpses at step t, over all images and rollouts, with a center in each cell;
+        rows from the top, columns from the left. Centers off the image are left out, so a map may sum to less than one.
         The right and bottom edges belong to the last cells.
     """
     steps = outcome.locations.shape[2]
     if steps == 0:
-        raise ValueError("outcome must be of a model that looks, got one without glimpses")
+        raise ValueError("outcome must be of a model with glimpses, got one without")
     if bins < 1:
         raise ValueError(f"bins must be at least 1, got {bins}")
     places = outcome.locations.flatten(0, 1).double()  # (I*M, T, 2)
-    inside = (places.abs() <= 1).all(-1)  # (I*M, T); not a number is nowhere
+    inside = (places.abs() <= 1).all(-1)  # (I*M, T); False for NaN
     cells = ((places + 1) / 2 * bins).nan_to_num(0).long().clamp(0, bins - 1)
     index = (torch.arange(steps) * bins + cells[..., 1]) * bins + cells[..., 0]
     counts = torch.bincount(index[inside], minlength=steps * bins**2)
@@ -51,10 +51,10 @@ def coverage(outcome: Outcome, *, bins: int = BINS) -> Tensor:
 
 
 def draw_coverage(outcomes: Mapping[str, Outcome], image_shape: Sequence[int]) -> Figure:
-    """Draw the maps of models, a row for each, glimpse by glimpse; and how often glimpses are on a digit, if known.
+    """Draw the maps of models, a row for each; and how often glimpses are centered on a digit, where that is known.
 
     Args:
-        outcomes: What each model did with the images, by its name.
+        outcomes: Of each model on the images, by the name of the model.
         image_shape: (C, H, W) of the images.
 
     Returns:
@@ -64,82 +64,82 @@ def draw_coverage(outcomes: Mapping[str, Outcome], image_shape: Sequence[int]) -
         raise ValueError("outcomes must be of at least one model, got none")
     for name, outcome in outcomes.items():
         if outcome.locations.shape[2] == 0:
-            raise ValueError(f"{name} sees the whole image: it has no glimpses to map")
+            raise ValueError(f"{name} is a whole-image network and has no glimpses to map")
     maps = {name: coverage(outcome) for name, outcome in outcomes.items()}
-    known = {name: outcome.hit.double().mean((0, 1)) for name, outcome in outcomes.items() if outcome.hit is not None}
+    hit_rates = {
+        name: outcome.hit.double().mean((0, 1)) for name, outcome in outcomes.items() if outcome.hit is not None
+    }
 
     steps = max(len(shares) for shares in maps.values())
     aspect = image_shape[1] / image_shape[2]
-    room = (MOST_WIDTH - LEFT - RIGHT + GAP) / steps - GAP
-    across = max(SMALLEST_PANEL, min(LARGEST_PANEL, LARGEST_PANEL / aspect, room))
+    panel_width = (MAX_WIDTH - LEFT - RIGHT + GAP) / steps - GAP
+    across = max(MIN_PANEL, min(MAX_PANEL, MAX_PANEL / aspect, panel_width))
     down = across * aspect
     pitch = across + GAP
-    broken = across < WIDE_PANEL  # long lines of text do not fit
-    above = TEXT * (1 + (1 + broken) * bool(known)) + 6
-    row = NAME + above + down + TEXT * (1 + broken) + 12
+    two_lines = across < MIN_PANEL_OF_ONE_LINE  # long lines of text do not fit above a map
+    above = TEXT * (1 + (1 + two_lines) * bool(hit_rates)) + 6
+    row = NAME + above + down + TEXT * (1 + two_lines) + 12
     bottom = TOP + len(maps) * row  # of the maps
-    width = max(LEAST_WIDTH, LEFT + steps * pitch - GAP + RIGHT)
-    height = bottom + NOTE + (LINES + AXIS if known else 0)
+    width = max(MIN_WIDTH, LEFT + steps * pitch - GAP + RIGHT)
+    height = bottom + NOTE + (LINES + AXIS if hit_rates else 0)
     figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, facecolor="white")
 
     def axes_at(left: float, top: float, across: float, down: float) -> Axes:
         return figure.add_axes((left / width, 1 - (top + down) / height, across / width, down / height))
 
-    def write(y: float, text: str, **how: Any) -> None:
-        figure.text(LEFT / width, 1 - y / height, text, va="baseline", parse_math=False, **how)
+    def write(y: float, text: str, **style: Any) -> None:
+        figure.text(LEFT / width, 1 - y / height, text, va="baseline", parse_math=False, **style)
 
-    space = "\n" if broken else " "
+    space = "\n" if two_lines else " "
     for place, (name, shares) in enumerate(maps.items()):
         top = TOP + place * row
         write(top + 18, name, fontsize=11, weight="bold")
         for step, share in enumerate(shares):
             heading = f"glimpse {step + 1}"
-            if name in known:
-                heading += f"\non the digit{space}{100 * known[name][step]:.1f}%"
+            if name in hit_rates:
+                heading += f"\non the digit{space}{100 * hit_rates[name][step]:.1f}%"
             fullest = f"fullest cell{space}{100 * share.max():.3g}%"
             _draw_map(axes_at(LEFT + step * pitch, top + NAME + above, across, down), share, heading, fullest)
-        _draw_scale(axes_at(LEFT + len(shares) * pitch, top + NAME + above, 10, down))
-    note = "Colour: the number of glimpses centred in a cell, in percent of that in the fullest cell of the map."
+        _draw_color_bar(axes_at(LEFT + len(shares) * pitch, top + NAME + above, 10, down))
+    note = "Color: the number of glimpses centered in a cell, in percent of the largest number in a cell of the map."
     write(bottom + 16, note, fontsize=8)
-    if known:
-        edge = 0.5 * across / pitch  # so that each glimpse is below its maps
+    if hit_rates:
+        edge = 0.5 * across / pitch  # each glimpse of the line plot is below its maps
         lines = axes_at(LEFT, bottom + NOTE + 12, steps * pitch - GAP, LINES)
-        _draw_hits(lines, known, (1 - edge, steps + edge))
+        _draw_hits(lines, hit_rates, (1 - edge, steps + edge))
     return figure
 
 
 def _draw_map(axes: Axes, share: Tensor, heading: str, fullest: str) -> None:
-    norm = PowerNorm(0.5, 0, float(share.max()) or 1.0)  # by the root: so that the rare is seen beside the common
-    axes.imshow(
-        share.numpy(), cmap=COLOUR_MAP, norm=norm, aspect="auto", extent=(-1, 1, 1, -1), interpolation="nearest"
-    )
+    norm = PowerNorm(0.5, 0, float(share.max()) or 1.0)  # the square root keeps rare cells visible
+    axes.imshow(share.numpy(), cmap=COLOR_MAP, norm=norm, aspect="auto", extent=(-1, 1, 1, -1), interpolation="nearest")
     axes.set(xticks=[], yticks=[])
     axes.set_title(heading, fontsize=9)
     axes.set_xlabel(fullest, fontsize=8, labelpad=3)
 
 
-def _draw_scale(axes: Axes) -> None:
-    bar = axes.figure.colorbar(ScalarMappable(PowerNorm(0.5, 0, 1), COLOUR_MAP), cax=axes, ticks=[0, 0.1, 0.4, 1])
+def _draw_color_bar(axes: Axes) -> None:
+    bar = axes.figure.colorbar(ScalarMappable(PowerNorm(0.5, 0, 1), COLOR_MAP), cax=axes, ticks=[0, 0.1, 0.4, 1])
     bar.ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     bar.ax.tick_params(labelsize=8)
 
 
-def _draw_hits(axes: Axes, known: Mapping[str, Tensor], limits: tuple[float, float]) -> None:
-    for place, (name, rates) in enumerate(known.items()):
+def _draw_hits(axes: Axes, hit_rates: Mapping[str, Tensor], limits: tuple[float, float]) -> None:
+    for place, (name, rates) in enumerate(hit_rates.items()):
         axes.plot(
             range(1, len(rates) + 1),
             rates,
             label=name,
             markerfacecolor="white",
-            linestyle="--" if place else "-",  # so that one line shows through another
+            linestyle="--" if place else "-",  # so that coinciding lines can be told apart
             **line_style(place),
         )
-    steps = max(len(rates) for rates in known.values())
-    lowest = min(float(rates.min()) for rates in known.values())
+    steps = max(len(rates) for rates in hit_rates.values())
+    lowest = min(float(rates.min()) for rates in hit_rates.values())
     axes.set(xlim=limits, xticks=range(1, steps + 1), ylim=(max(0, lowest // 0.1 / 10 - 0.1), 1.02))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.tick_params(labelsize=8)
-    axes.set_title("share of glimpses centred on the digit", fontsize=9, loc="left")
+    axes.set_title("share of glimpses centered on the digit", fontsize=9, loc="left")
     axes.set_xlabel("glimpse", fontsize=8)
     axes.grid(axis="y", color="#E0E0E0", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,163 +1,248 @@
-"""What every picture shares: colours, how images, glimpses, patches and attention are drawn on axes, and words."""
+"""Colors, and functions that each draw one thing on axes: an image, glimpse squares, a trail, patches, probabilities.
+
+They compose: `draw_image` first, then whatever lies on it. All coordinates are in pixels of the image.
+
+Images are PIL images, arrays of shape (H, W), (H, W, 1) or (H, W, 3), or tensors of shape (C, H, W) with one or three
+channels; arrays and tensors are uint8, or floats in [0, 1]. The same picture in any of these forms is drawn the same.
+
+Shapes: T glimpses, K scales, G patch side, C channels, H x W image.
+"""
 
 from collections.abc import Sequence
-from functools import cache
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.colors import to_rgb
-from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Ellipse, Rectangle
 from matplotlib.patheffects import withStroke
+from PIL import Image
 from torch import Tensor
 
-from glimpse.view.looks import Looks
-from glimpse.view.told import Told
+from glimpse.evaluation.caption_traces import Told
+from glimpse.evaluation.glimpse_traces import Looks
 
-# Okabe and Ito's colours, which the colour-blind can tell apart; one for each scale.
-SCALE_COLOURS = ("#56B4E9", "#E69F00", "#CC79A7", "#F0E442")
-RIGHT, WRONG, TRAIL, FOOTPRINT = "#009E73", "#D55E00", "#56B4E9", "#F0E442"
-ATTENTION, READ = "#E69F00", "#56B4E9"  # of a map of attention, and of the place that a hard read read
-# Of a map where attention is greatest; faint where a place was picked from it, which has a square.
-OPACITY = {"soft": 0.7, "hard": 0.35}
-FADED = 0.6  # the brightness of the grey image beneath a map
-# For lines on a white or a dark ground; with a marker each, so that colour is not all that tells them apart. One marker
-# more than colours: after the last colour the first comes with another marker.
-LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C", "#6A3D9A", "#999933")
+ImageLike = Image.Image | np.ndarray | Tensor
+ArrayLike = np.ndarray | Tensor | Sequence[float] | Sequence[Sequence[float]]
+
+# Okabe and Ito's colors, which color-blind readers can tell apart; one for each scale.
+SCALE_COLORS = ("#56B4E9", "#E69F00", "#CC79A7", "#F0E442")
+CORRECT_COLOR, WRONG_COLOR, TRAIL_COLOR, FOOTPRINT_COLOR = "#009E73", "#D55E00", "#56B4E9", "#F0E442"
+ATTENTION_COLOR, READ_COLOR = "#E69F00", "#56B4E9"  # of an attention map, and of the place that hard attention read
+OTHER_BAR_COLOR = "#B0B0B0"  # of the bars of classes that are not predicted
+# Of an attention map where it is largest; faint for hard attention, where a square marks the place that was read.
+MAP_OPACITY = {"soft": 0.7, "hard": 0.35}
+FADED_BRIGHTNESS = 0.6  # of the gray image below an attention map
+# For lines on a white or a dark background. Each color has its own marker, so that color is not the only difference;
+# there is one marker more than colors, so the combinations repeat late.
+LINE_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C", "#6A3D9A", "#999933")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "<")
-DPI = 100  # of what is drawn as pixels
-LEAST = 0.01  # percent: what no error is too, on a logarithmic axis
+DPI = 100  # of figures that become pixels
+MIN_PERCENT = 0.01  # where an error of zero is drawn on a logarithmic axis
+MAX_BARS = 10  # bars of class probabilities
 
 
-def percents(shares: Sequence[float]) -> list[float]:
-    """Shares in percent, for a logarithmic axis."""
-    return [max(100 * share, LEAST) for share in shares]
+def to_percent(shares: Sequence[float]) -> list[float]:
+    """Convert shares to percent, at least `MIN_PERCENT`, for a logarithmic axis."""
+    return [max(100 * share, MIN_PERCENT) for share in shares]
 
 
-def line_style(index: int) -> dict[str, str]:
-    """Colour and marker of the line of this number, as options of `Axes.plot`."""
-    return {"color": LINE_COLOURS[index % len(LINE_COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
+def line_style(index: int) -> dict[str, Any]:
+    """Color and marker of line number `index`, as keyword arguments of `Axes.plot`."""
+    return {"color": LINE_COLORS[index % len(LINE_COLORS)], "marker": MARKERS[index % len(MARKERS)]}
 
 
-def show_image(axes: Axes, image: Tensor) -> None:
-    """Show an image (C, H, W) with a pixel as the unit of both axes."""
-    channels, height, width = image.shape
-    pixels = image.permute(1, 2, 0).cpu().numpy()
+def scale_color(scale: int) -> str:
+    """Color of the squares and patches of a scale; colors repeat after the fourth."""
+    return SCALE_COLORS[scale % len(SCALE_COLORS)]
+
+
+def to_pixels(image: ImageLike) -> np.ndarray:
+    """Convert an image to floats in [0, 1] of shape (H, W) if it is gray, else (H, W, 3).
+
+    Raises:
+        ValueError: If the shape, the type or the range is none of an image.
+    """
+    if isinstance(image, Image.Image):
+        pixels = np.asarray(image.convert("L" if image.mode in ("1", "L") else "RGB"))
+    elif isinstance(image, Tensor):
+        pixels = image.detach().cpu().numpy()
+        if pixels.ndim != 3 or pixels.shape[0] not in (1, 3):
+            raise ValueError(f"an image tensor must have shape (C, H, W) with 1 or 3 channels, got {pixels.shape}")
+        pixels = np.moveaxis(pixels, 0, -1)
+    else:
+        pixels = image
+        if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (1, 3)):
+            raise ValueError(f"an image array must have shape (H, W), (H, W, 1) or (H, W, 3), got {pixels.shape}")
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
     if pixels.dtype == np.uint8:
-        pixels = pixels / 255
-    axes.imshow(pixels if channels == 3 else pixels[..., 0], cmap="gray", vmin=0, vmax=1, extent=(0, width, height, 0))
+        return pixels / 255
+    if not np.issubdtype(pixels.dtype, np.floating):
+        raise ValueError(f"an image must be of uint8, or of floats in [0, 1], got {pixels.dtype}")
+    if pixels.size and not (pixels.min() >= 0 and pixels.max() <= 1):
+        raise ValueError(f"an image of floats must be in [0, 1], got {pixels.min():g} to {pixels.max():g}")
+    pixels = pixels.astype(np.float64)
+    levels = np.round(255 * pixels) / 255
+    # In float32, v / 255 may fall just short of level v, and would be drawn as v - 1.
+    return np.where(np.abs(pixels - levels) < 1e-6, levels, pixels)
+
+
+def fade(image: ImageLike) -> np.ndarray:
+    """An image in dark gray (H, W), so that colors drawn over it stand out."""
+    pixels = to_pixels(image)
+    return FADED_BRIGHTNESS * (pixels.mean(-1) if pixels.ndim == 3 else pixels)
+
+
+def draw_image(axes: Axes, image: ImageLike) -> None:
+    """Draw an image, with one pixel as the unit of both axes."""
+    pixels = to_pixels(image)
+    height, width = pixels.shape[:2]
+    axes.imshow(pixels, cmap="gray", vmin=0, vmax=1, extent=(0, width, height, 0))
     axes.set(xticks=[], yticks=[], xlim=(0, width), ylim=(height, 0))
 
 
-def draw_trail(axes: Axes, points: Tensor) -> None:
-    """Draw the way from the first glimpse (a disc) to the last (a square); points (T, 2) in pixels."""
-    x, y = points.unbind(-1)
-    axes.plot(x, y, color=TRAIL, linewidth=1)
-    axes.plot(x[:1], y[:1], "o", color=TRAIL, markersize=4)
-    axes.plot(x[-1:], y[-1:], "s", color=TRAIL, markersize=4)
+def draw_trail(axes: Axes, centers: ArrayLike) -> None:
+    """Draw the path through the centers (T, 2) of glimpses, from the first (a disc) to the last (a square)."""
+    x, y = _to_array(centers).T
+    axes.plot(x, y, color=TRAIL_COLOR, linewidth=1)
+    axes.plot(x[:1], y[:1], "o", color=TRAIL_COLOR, markersize=4)
+    axes.plot(x[-1:], y[-1:], "s", color=TRAIL_COLOR, markersize=4)
 
 
-def draw_attention(axes: Axes, looks: Looks, row: int, step: int) -> None:
-    """Draw where one glimpse was: its squares; soft, also the footprint of the Gaussian, or the weights of the grid."""
-    height, width = looks.images.shape[2:]
-    if looks.how == "soft" and looks.weights is not None:
-        weights = looks.weights[row, step].numpy()
-        axes.imshow(weights, cmap="viridis", alpha=0.55, extent=(0, width, height, 0), interpolation="nearest")
-        return
-    for box, colour in zip(looks.boxes[row, step].tolist(), SCALE_COLOURS * 9, strict=False):
-        x0, y0, x1, y1 = box
-        axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor=colour, linewidth=1.2))
-    if looks.how == "soft":
-        for deviations in (1, 2):
-            size = (2 * deviations * looks.spread[row, step]).tolist()
-            style = {
-                "facecolor": (1, 1, 1, 0.25),
-                "edgecolor": FOOTPRINT,
-                "linewidth": 1,
-                "zorder": 3,
-            }  # above the trail
-            axes.add_patch(Ellipse(looks.points[row, step].tolist(), *size, **style))
+def draw_boxes(axes: Axes, boxes: ArrayLike, linewidth: float = 1.2) -> None:
+    """Draw the squares (K, 4) of a glimpse, x0, y0, x1 and y1, each in the color of its scale."""
+    for scale, (x0, y0, x1, y1) in enumerate(_to_array(boxes).tolist()):
+        square = Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor=scale_color(scale), linewidth=linewidth)
+        axes.add_patch(square)
 
 
-def draw_word(axes: Axes, told: Told, row: int, word: int) -> None:
-    """Draw the attention for a word of an image's caption over the faded image; hard, also a square: the place read.
+def draw_footprint(axes: Axes, center: ArrayLike, std: ArrayLike) -> None:
+    """Draw a Gaussian as ellipses at one and two standard deviations; center (2,) and std (2,) in x and y."""
+    x, y = _to_array(center).tolist()
+    for deviations in (1, 2):
+        width, height = (2 * deviations * _to_array(std)).tolist()
+        ellipse = Ellipse((x, y), width, height, facecolor=(1, 1, 1, 0.25), edgecolor=FOOTPRINT_COLOR, linewidth=1)
+        ellipse.set_zorder(3)  # above the trail
+        axes.add_patch(ellipse)
 
-    A place is drawn as the cell that it is, the more opaque the more it weighs, relative to the largest weight.
+
+def draw_weights(axes: Axes, weights: ArrayLike, size: Sequence[int]) -> None:
+    """Draw attention weights (rows, columns) over a whole image of `size` (H, W)."""
+    height, width = size
+    extent = (0.0, float(width), float(height), 0.0)
+    axes.imshow(_to_array(weights), cmap="viridis", alpha=0.55, extent=extent, interpolation="nearest")
+
+
+def draw_cells(axes: Axes, weights: ArrayLike, cell: tuple[float, float], *, opacity: float) -> None:
+    """Draw an attention map (rows, columns): the larger a weight, the more opaque its cell.
+
+    Args:
+        axes: Where to draw, over an image.
+        weights: The weights.
+        cell: Height and width of a cell, in pixels; the last row and column may extend beyond the image.
+        opacity: Of the cell with the largest weight.
     """
-    grey = told.images[row].float().mean(0, keepdim=True) / 255
-    show_image(axes, FADED * grey)
-    rows, columns = told.grid
-    height, width = told.cell
-    cells = np.empty((rows, columns, 4))
-    cells[..., :3] = to_rgb(ATTENTION)
-    cells[..., 3] = OPACITY[told.how] * told.maps(row)[word]
-    axes.imshow(cells, extent=(0, columns * width, rows * height, 0), interpolation="nearest")
-    if told.how == "hard":
-        x0, y0, x1, y1 = told.box(int(told.places[row][word]))
-        edge = [withStroke(linewidth=3, foreground="black")]
-        style = {"fill": False, "edgecolor": READ, "linewidth": 1.6, "clip_on": False, "path_effects": edge}
-        axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, **style))
+    values = _to_array(weights)
+    rows, columns = values.shape
+    height, width = cell
+    colors = np.empty((rows, columns, 4))
+    colors[..., :3] = to_rgb(ATTENTION_COLOR)
+    colors[..., 3] = opacity * (values / values.max())
+    axes.imshow(colors, extent=(0, columns * width, rows * height, 0), interpolation="nearest")
 
 
-def draw_patches(axes: Axes, patches: Tensor, vertical: bool = False) -> None:
-    """Draw the patches (K, G, G, C) of one glimpse side by side, or one below the other, each framed in its colour."""
-    scales, size, _, channels = patches.shape
-    pitch = size + max(1, size // 8)
-    length = scales * pitch - (pitch - size)
-    canvas = np.ones((length, size, 4) if vertical else (size, length, 4))
-    canvas[..., 3] = 0  # the gaps let the background through
-    for scale, patch in enumerate(patches.numpy()):
-        top, left = (scale * pitch, 0) if vertical else (0, scale * pitch)
-        canvas[top : top + size, left : left + size, :3] = patch if channels == 3 else np.repeat(patch[..., :1], 3, -1)
-        canvas[top : top + size, left : left + size, 3] = 1
-        colour = SCALE_COLOURS[scale % len(SCALE_COLOURS)]
-        axes.add_patch(Rectangle((left - 0.5, top - 0.5), size, size, fill=False, edgecolor=colour, linewidth=1.2))
+def draw_read_box(axes: Axes, box: Sequence[float]) -> None:
+    """Draw a square, x0, y0, x1 and y1, around the place that hard attention read; visible on any background."""
+    x0, y0, x1, y1 = box
+    square = Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor=READ_COLOR, linewidth=1.6, clip_on=False)
+    square.set_path_effects([withStroke(linewidth=3, foreground="black")])
+    axes.add_patch(square)
+
+
+def draw_patches(axes: Axes, patches: Sequence[ImageLike] | np.ndarray, vertical: bool = False) -> None:
+    """Draw the patches of one glimpse side by side or one below the other, each framed in the color of its scale.
+
+    Args:
+        axes: Where to draw.
+        patches: K images of one size, such as an array (K, G, G, C); the finest scale first.
+        vertical: Whether to draw them one below the other.
+    """
+    images = [to_pixels(patch) for patch in patches]
+    height, width = images[0].shape[:2]
+    if any(image.shape[:2] != (height, width) for image in images):
+        raise ValueError(f"patches must have one size, got {', '.join(str(image.shape[:2]) for image in images)}")
+    gap = max(1, width // 8)
+    down, right = (height + gap, 0) if vertical else (0, width + gap)
+    last = len(images) - 1
+    canvas = np.ones((height + last * down, width + last * right, 4))
+    canvas[..., 3] = 0  # the gaps are transparent
+    for scale, image in enumerate(images):
+        top, left = scale * down, scale * right
+        canvas[top : top + height, left : left + width, :3] = image if image.ndim == 3 else image[..., None]
+        canvas[top : top + height, left : left + width, 3] = 1
+        corner = (left - 0.5, top - 0.5)
+        axes.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=scale_color(scale), linewidth=1.2))
     axes.imshow(canvas, interpolation="nearest")
     axes.axis("off")
 
 
-def answer_of(looks: Looks, row: int, step: int) -> str:
-    """The answer after a glimpse in words, with its probability if it is one class."""
-    answers = looks.answers[row, step]
-    if looks.targets.is_floating_point():
-        return truth_of((answers > 0.5).to(looks.targets.dtype), looks.class_names)
-    best = int(answers.argmax())
-    return f"{looks.class_names[best]}  {100 * float(answers[best]):.0f}%"
+def draw_probabilities(
+    axes: Axes,
+    probabilities: ArrayLike,
+    class_names: Sequence[str],
+    *,
+    predicted: Sequence[int],
+    true: Sequence[int],
+    correct: bool,
+) -> None:
+    """Draw a bar for the probability of each class; of many classes, for the `MAX_BARS` most probable.
+
+    Args:
+        axes: Where to draw.
+        probabilities: Of all classes.
+        class_names: Their names.
+        predicted: Indices of the classes that are predicted, whose bars are colored.
+        true: Indices of the true classes, which are marked.
+        correct: Whether the prediction is correct, which decides the color.
+    """
+    values = _to_array(probabilities)
+    order = range(len(values)) if len(values) <= MAX_BARS else np.argsort(-values, kind="stable")[:MAX_BARS]
+    shown = [int(index) for index in order]
+    color = CORRECT_COLOR if correct else WRONG_COLOR
+    colors = [color if index in predicted else OTHER_BAR_COLOR for index in shown]
+    axes.barh(range(len(shown)), [float(values[index]) for index in shown], height=0.72, color=colors)
+    for y, index in enumerate(shown):
+        value, is_true = float(values[index]), index in true
+        words = ([f"{100 * value:.0f}%"] if value >= 0.005 else []) + (["◂ true"] if is_true else [])
+        style: dict[str, Any] = {"va": "center", "weight": "bold" if is_true else "normal", "parse_math": False}
+        axes.text(-0.015, y, class_names[index], ha="right", fontsize=10, **style)
+        axes.text(value + 0.015, y, " ".join(words), fontsize=9, **style)
+    axes.plot([0, 0], [-0.5, len(shown) - 0.5], color="black", linewidth=0.8)
+    axes.set(xlim=(0, 1), ylim=(max(len(shown), 6) - 0.5, -0.5))  # few bars do not become thick
+    axes.axis("off")
 
 
-def short(text: str, most: int = 14) -> str:
-    """A text of so many letters at most."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def draw_glimpse(axes: Axes, trace: Looks, row: int, step: int) -> None:
+    """Draw where a glimpse read: its squares, and if soft the footprint of its Gaussian; or the weights of a grid."""
+    if trace.how == "soft" and trace.weights is not None:
+        draw_weights(axes, trace.weights[row, step], trace.images.shape[2:])
+        return
+    draw_boxes(axes, trace.boxes[row, step])
+    if trace.how == "soft":
+        draw_footprint(axes, trace.points[row, step], trace.spread[row, step])
 
 
-@cache
-def text_width(text: str, size: float, weight: str = "normal") -> float:
-    """The width of a line of text, in points; with other dots per inch letters are rounded to others."""
-    font = FontProperties(size=size, weight=weight)
-    return RendererAgg(1, 1, DPI).get_text_width_height_descent(text, font, ismath=False)[0] * 72 / DPI
+def draw_word_attention(axes: Axes, trace: Told, row: int, word: int) -> None:
+    """Draw the attention for one word of an image's caption over the faded image; hard, also the place that was read.
+
+    Opacity is relative to the largest weight of the word.
+    """
+    draw_image(axes, fade(trace.images[row]))
+    draw_cells(axes, trace.weights[row][word], trace.cell, opacity=MAP_OPACITY[trace.how])
+    if trace.how == "hard":
+        draw_read_box(axes, trace.box(int(trace.places[row][word])))
 
 
-def fit(text: str, width: float, size: float, weight: str = "normal") -> str:
-    """A text that is at most so many points wide."""
-    while text_width(text, size, weight) > width:
-        text = short(text, len(text) - 1)
-    return text
-
-
-def wrap(words: Sequence[str], width: float, size: float) -> list[list[str]]:
-    """Break words into lines of at most so many points; a word wider than that is shortened."""
-    lines: list[list[str]] = []
-    for word in (fit(word, width, size) for word in words):
-        if lines and text_width(" ".join([*lines[-1], word]), size) <= width:
-            lines[-1].append(word)
-        else:
-            lines.append([word])
-    return lines
-
-
-def truth_of(target: Tensor, class_names: tuple[str, ...]) -> str:
-    """A target in words."""
-    if target.is_floating_point():
-        return ", ".join(name for name, there in zip(class_names, target, strict=True) if there) or "none"
-    return class_names[int(target)]
+def _to_array(values: ArrayLike) -> np.ndarray:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)

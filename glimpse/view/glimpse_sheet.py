@@ -1,53 +1,49 @@
-"""A still picture of glimpses: what the image is, where the model looked, and what it saw there.
+"""A still picture of glimpses: each image, where the model looked, what it read there and what it predicted.
 
-A row is an image. First the image with the trail of glimpses; then, glimpse by glimpse, the squares that were read and
-beneath them the patches as the network got them, finest scale first; and what the model would answer by then.
+A row is an image. First the image with the trail of glimpses; then, glimpse by glimpse, the squares that were read,
+below them the patches that the network received, the finest scale first, and above them the prediction.
 """
 
+from typing import Any
+
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from glimpse.view.drawing import (
-    RIGHT,
-    WRONG,
-    answer_of,
-    draw_attention,
-    draw_patches,
-    draw_trail,
-    short,
-    show_image,
-    truth_of,
-)
-from glimpse.view.looks import Looks
+from glimpse.evaluation.glimpse_traces import Looks
+from glimpse.view.drawing import CORRECT_COLOR, WRONG_COLOR, draw_glimpse, draw_image, draw_patches, draw_trail
+from glimpse.view.text_layout import format_prediction, format_target, truncate
 
-TITLE = {"fontsize": 9, "parse_math": False}  # a class may have a name with dollars
+TITLE: dict[str, Any] = {"fontsize": 9, "parse_math": False}  # the name of a class may have dollar signs
 
 
-def draw_sheet(looks: Looks) -> Figure:
-    """Draw looks as a figure with a row per image and a column per glimpse."""
-    count, steps = looks.points.shape[:2]
-    height, width = looks.images.shape[2:]
-    scales = looks.patches.shape[2]
+def draw_sheet(trace: Looks) -> Figure:
+    """Draw glimpses as a figure with a row for each image and a column for each glimpse."""
+    count, steps = trace.points.shape[:2]
+    height, width = trace.images.shape[2:]
+    scales = trace.patches.shape[2]
     aspect = height / width
     size = 1.35 * (steps + 1), count * (1.35 * aspect + 1.35 / scales + 0.3) + 0.2  # inches
-    figure = Figure(figsize=size, layout="constrained")
-    figure.get_layout_engine().set(h_pad=0.01, hspace=0.0)
-    looks = looks._replace(class_names=tuple(map(short, looks.class_names)))
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(h_pad=0.01, hspace=0.0))
+    names = tuple(map(truncate, trace.class_names))
+    multi_label = trace.targets.is_floating_point()
     grid = figure.add_gridspec(count * 2, steps + 1, height_ratios=[aspect, 1 / scales + 0.02] * count)
     for row in range(count):
         axes = figure.add_subplot(grid[2 * row, 0])
-        show_image(axes, looks.images[row])
-        draw_trail(axes, looks.points[row])
-        axes.set_title(_heading("image", row, short(truth_of(looks.targets[row], looks.class_names), 20)), **TITLE)
+        draw_image(axes, trace.images[row])
+        draw_trail(axes, trace.points[row])
+        axes.set_title(_heading("image", row, format_target(trace.targets[row], names)), **TITLE)
         for step in range(steps):
             axes = figure.add_subplot(grid[2 * row, step + 1])
-            show_image(axes, looks.images[row])
-            draw_attention(axes, looks, row, step)
-            colour = RIGHT if looks.right[row, step] else WRONG
-            heading = _heading(f"glimpse {step + 1}", row, short(answer_of(looks, row, step), 20))
-            axes.set_title(heading, color=colour, **TITLE)
-            draw_patches(figure.add_subplot(grid[2 * row + 1, step + 1]), looks.patches[row, step])
+            draw_image(axes, trace.images[row])
+            draw_glimpse(axes, trace, row, step)
+            color = CORRECT_COLOR if trace.right[row, step] else WRONG_COLOR
+            prediction = format_prediction(trace.answers[row, step], names, multi_label=multi_label)
+            axes.set_title(_heading(f"glimpse {step + 1}", row, prediction), color=color, **TITLE)
+            draw_patches(figure.add_subplot(grid[2 * row + 1, step + 1]), trace.patches[row, step].numpy())
     return figure
 
 
 def _heading(column: str, row: int, text: str) -> str:
+    """The title of a panel; the first row has the title of the column too."""
+    text = truncate(text, 20)
     return f"{column}\n{text}" if row == 0 else text

@@ -1,11 +1,12 @@
-"""The variance of the REINFORCE gradient with each baseline, as a table and as a picture."""
+"""The variance of the REINFORCE gradient with each baseline, as a table and as a figure."""
 
 import math
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from glimpse.variance import Variances
+from glimpse.evaluation.gradient_variance import Variances
 from glimpse.view.drawing import line_style
 from glimpse.view.tables import Table
 
@@ -48,10 +49,10 @@ def variance_table(result: Variances) -> Table:
         )
     notes = [
         f"Estimates of the gradient of {result.parameters:,} parameters of the attention from {result.images:,} images "
-        f"with {result.rollouts} sampled rollouts of each; {result.repeats:,} repetitions. All baselines judge the "
-        "same rollouts; advantages are not normalised.",
+        f"with {result.rollouts} sampled rollouts of each; {result.repeats:,} repetitions. All baselines use the "
+        "same rollouts; advantages are not normalized.",
         "Signal-to-noise: squared norm of the mean gradient over the variance of an estimate. Its estimate is "
-        "unbiased, so it can be below 0 where the gradient is lost in the noise.",
+        "unbiased, so it can be below 0 where noise dominates.",
         "Difference of mean: of the mean gradient from that without a baseline, in standard errors: about 1 if the "
         "baseline does not bias the gradient; by chance above 2 in about one of twenty cases at the most.",
         *result.notes,
@@ -61,8 +62,7 @@ def variance_table(result: Variances) -> Table:
 
 def draw_variance(result: Variances) -> Figure:
     """Draw the variance with each baseline (left), and of the term of each choice (right)."""
-    figure = Figure(figsize=(10, 4), dpi=100, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08)
+    figure = Figure(figsize=(10, 4), dpi=100, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08))
     left, right = figure.subplots(1, 2, width_ratios=[1.15, 1])
     _draw_totals(left, result)
     _draw_choices(right, result)
@@ -76,7 +76,7 @@ def _draw_totals(axes: Axes, result: Variances) -> None:
     values = [estimator.variance for estimator in result.estimators]
     ends = [estimator.interval[1] for estimator in result.estimators if math.isfinite(estimator.interval[1])]
     start, largest = 0.0, max(*values, *ends)
-    end_of_axis = 1.9 * largest or 1.0  # with room for the numbers beside the bars
+    end_of_axis = 1.9 * largest or 1.0  # with space for the numbers beside the bars
     if _is_wide(values):
         axes.set_xscale("log")
         least = min(value for value in values if value > 0)
@@ -85,7 +85,7 @@ def _draw_totals(axes: Axes, result: Variances) -> None:
     axes.set_xlim(start, end_of_axis)
     for row, estimator in enumerate(result.estimators):
         low, high = estimator.interval
-        if start:  # no bars on a logarithmic axis: where they begin would be arbitrary
+        if start:  # no bars on a logarithmic axis: their start would be arbitrary
             axes.plot(estimator.variance, row, markersize=9, **STYLES[estimator.baseline])
         else:
             axes.barh(row, estimator.variance, color=STYLES[estimator.baseline]["color"], height=0.62)
@@ -121,7 +121,7 @@ def _draw_choices(axes: Axes, result: Variances) -> None:
         axes.set_ylim(bottom=0)
     axes.set_xticks(glimpses)
     axes.margins(x=0.08)
-    axes.set_xlabel("glimpse that was chosen", fontsize=11)
+    axes.set_xlabel("glimpse", fontsize=11)
     axes.set_title("Variance of the term of each choice", fontsize=12, loc="left")
     axes.legend(fontsize=11, frameon=False, loc="upper left", bbox_to_anchor=(1, 1), borderaxespad=0)
 
@@ -132,7 +132,7 @@ def _is_wide(values: list[float]) -> bool:
 
 
 def _number(value: float) -> str:
-    """Three digits that count; a dash for what cannot be told."""
+    """Three significant digits; a dash for NaN."""
     if math.isnan(value):
         return "-"
     return f"{value:.3g}" if value == 0 or 1e-3 <= abs(value) < 1000 else f"{value:.2e}"

@@ -1,13 +1,13 @@
-"""The tables of the results, made from their rows, and put where a text wants them."""
+"""Tables of results, made from the rows of results.csv, and inserted into a text."""
 
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from glimpse.results import EARLY, ERROR, EXACT, LAZY, ON_DIGIT, TRUE, Row, groups
-from glimpse.stats import Estimate, over_seeds
-from glimpse.stopping import SLACK
-from glimpse.view.stopping import NAMES as STOPS_BY
+from glimpse.evaluation.early_exit import SLACK
+from glimpse.evaluation.result_rows import EARLY, ERROR, EXACT, LAZY, ON_DIGIT, TRUE, Row, groups
+from glimpse.metrics.statistics import Estimate, over_seeds
+from glimpse.view.early_exit import SIGNAL_NAMES
 from glimpse.view.tables import Table
 
 CAPTION_METRICS = (TRUE, "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr", ON_DIGIT)
@@ -20,14 +20,14 @@ ONE_RUN = "† One run: the interval is Wilson's, over examples. Intervals of se
 
 
 class Published(NamedTuple):
-    """What others have reported for a task and a way to read."""
+    """Errors that others reported for a task and a read mode."""
 
     paper: str
     public: str = "-"  # the best of public implementations
 
 
 def estimate(rows: Sequence[Row]) -> Estimate | None:
-    """The mean of some runs with Student's interval over seeds; of one with Wilson's over images, None without it."""
+    """Mean of several runs with Student's interval over seeds; of one run, Wilson's over images, or None without it."""
     if len(rows) > 1:
         mean, low, high = over_seeds([row.value for row in rows])
         return Estimate(mean, max(0.0, low), min(100.0, high) if rows[0].metric.endswith("%") else high)
@@ -41,12 +41,12 @@ def main_table(
     sources: Sequence[str],
     shipped: dict[tuple[str, str], str],
 ) -> Table:
-    """The errors of the main models beside those of others.
+    """The errors of the main models, with published results.
 
     Args:
         rows: All results.
-        published: Numbers of others, by task and by how they read.
-        sources: Where these are from.
+        published: Results of others, by task and read mode.
+        sources: Where these were published.
         shipped: Names of shipped models, by config file and settings.
     """
     lines = []
@@ -68,7 +68,7 @@ def section_table(rows: Sequence[Row], section: str, title: str) -> Table:
 
 
 def ablation_table(rows: Sequence[Row]) -> Table:
-    """What each change does to the error; of each task, the first row is what the others are compared with."""
+    """The difference in error of each change; the first row of each task is the reference."""
     references: dict[str, float] = {}
     lines = []
     for group in _errors(rows, "ablation"):
@@ -81,7 +81,7 @@ def ablation_table(rows: Sequence[Row]) -> Table:
 
 
 def lazy_table(rows: Sequence[Row]) -> Table:
-    """What stopping early gives; a line for each training and way of knowing when to stop."""
+    """Results with early exit, a line for each model and stopping signal."""
     lines = []
     for group in groups([row for row in rows if row.section == LAZY]):
         runs = [row for row in group if row.metric == ERROR]
@@ -89,7 +89,7 @@ def lazy_table(rows: Sequence[Row]) -> Table:
             error, glimpses = ([row for row in group if row.metric == metric] for metric in metrics)
             if error:
                 end = [cell(runs), cell(error), cell(glimpses), str(len(error)), _minutes(group)]
-                lines.append([*_beginning(group), STOPS_BY[by], *end])
+                lines.append([*_beginning(group), SIGNAL_NAMES[by], *end])
     errors = [ERROR, EARLY["confidence"][0], EARLY["confidence"][1]]
     header = ["task", "model", "read", "glimpses", "stops by", *errors, "runs", "minutes"]
     return Table("Stopping early", header, lines, [*_notes(lines), *([PICKED] if lines else [])])
@@ -137,7 +137,7 @@ def commands_table(rows: Sequence[Row]) -> Table:
 
 
 def fill(text: str, tables: dict[str, Table]) -> str:
-    """Put tables between marks `<!-- results:NAME -->` and `<!-- /results:NAME -->` of a text; an empty one says so.
+    """Insert tables between the marks `<!-- results:NAME -->` and `<!-- /results:NAME -->` of a text.
 
     Raises:
         ValueError: If a mark names no table, or has no counterpart.
@@ -159,7 +159,7 @@ def fill(text: str, tables: dict[str, Table]) -> str:
 
 
 def cell(rows: Sequence[Row]) -> str:
-    """A mean with its interval, as a table shows it."""
+    """A mean with its interval."""
     if not rows:
         return "-"
     found = estimate(rows)

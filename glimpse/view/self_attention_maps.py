@@ -1,4 +1,4 @@
-"""Maps of self-attention: which word of a sentence looked at which, in every layer and head.
+"""Heat maps of self-attention: which word of a sentence attended to which, in every layer and head.
 
 Shapes: L source words, H heads.
 """
@@ -10,32 +10,32 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from glimpse.data.captions import Words
-from glimpse.sentences import encode_sentences
-from glimpse.tasks import evaluating
-from glimpse.translation import LoadedTranslator
-from glimpse.view.alignment import FAR, GAP, MARGIN, PAD, SCALE, Labels, Map, draw_scale
-from glimpse.view.lines import QUIET, Line, height_of, wrapped, write_lines
+from glimpse.data.vocabulary import Words
+from glimpse.evaluation.translate import TrainedTranslator
+from glimpse.models.inference import evaluating
+from glimpse.models.sentence_encoder import encode_sentences
+from glimpse.view.alignment import COLOR_BAR, GAP, MARGIN, PAD, SENTENCE_GAP, AxisLabels, Heatmap, draw_color_bar
+from glimpse.view.text_layout import MUTED_COLOR, Line, make_lines, total_height, write_lines
 
-NOTE = "A row for each word that looks, a column for each that is looked at. The darker a cell, the more it weighs."
+NOTE = "Each row is a word that attends, each column a word attended to. The darker a cell, the larger the weight."
 HEADING = Line("layer 1, head 1", 9, {"weight": "bold"})
 
 
-class SelfMap(NamedTuple):
-    """How the words of a sentence looked at each other."""
+class SelfAttentionMaps(NamedTuple):
+    """The self-attention of a sentence."""
 
     source: Words
-    weights: Tensor  # (layers, H, L, L): of row i, how much word i looked at each
+    weights: Tensor  # (layers, H, L, L): row i has the weights with which word i attended to each word
 
 
 @torch.no_grad()
-def self_maps(
-    loaded: LoadedTranslator, sentences: Sequence[Words], *, device: torch.device | str = "cpu"
-) -> list[SelfMap]:
-    """Let a translator with self-attention read sentences.
+def trace_self_attention(
+    loaded: TrainedTranslator, sentences: Sequence[Words], *, device: torch.device | str = "cpu"
+) -> list[SelfAttentionMaps]:
+    """Encode sentences with a translator, and keep the weights of its self-attention.
 
     Raises:
-        ValueError: If it has none.
+        ValueError: If it has no self-attention.
     """
     mixer, model = loaded.model.mixer, loaded.model.to(device)
     if mixer is None:
@@ -44,12 +44,12 @@ def self_maps(
     with evaluating(model):
         for words in sentences:
             annotations, mask = model.encoder(encode_sentences(loaded.source_vocabulary, [words]).to(device))
-            found.append(SelfMap(words, mixer.maps(annotations, mask)[:, 0].cpu()))
+            found.append(SelfAttentionMaps(words, mixer.attention_maps(annotations, mask)[:, 0].cpu()))
     return found
 
 
-def draw_self_maps(maps: Sequence[SelfMap]) -> Figure:
-    """Draw, for each sentence, a row of maps for each layer, and in it one for each head.
+def draw_self_attention(maps: Sequence[SelfAttentionMaps]) -> Figure:
+    """Draw, for each sentence, a row of heat maps for each layer, with one for each head.
 
     Raises:
         ValueError: If there are no maps.
@@ -57,34 +57,34 @@ def draw_self_maps(maps: Sequence[SelfMap]) -> Figure:
     if not maps:
         raise ValueError("maps must be of at least one sentence, got none")
     heads = maps[0].weights.shape[1]
-    panels = [_panel(its, 0, 0) for its in maps]
+    panels = [_panel(one, 0, 0) for one in maps]
     width = max(heads * (panel.width + GAP) - GAP for panel in panels)
-    notes = wrapped(NOTE.split(), width, 8, color=QUIET)
-    sources = [wrapped(its.source, width, 11) for its in maps]
+    notes = make_lines(NOTE.split(), width, 8, color=MUTED_COLOR)
+    sources = [make_lines(one.source, width, 11) for one in maps]
     heights = [
-        height_of(lines) + PAD + len(its.weights) * (HEADING.height + PAD + panel.height + GAP)
-        for its, panel, lines in zip(maps, panels, sources, strict=True)
+        total_height(lines) + PAD + len(one.weights) * (HEADING.height + PAD + panel.height + GAP)
+        for one, panel, lines in zip(maps, panels, sources, strict=True)
     ]
-    height = sum(heights) + (FAR - GAP) * len(maps) + height_of(notes) + SCALE
+    height = sum(heights) + (SENTENCE_GAP - GAP) * len(maps) + total_height(notes) + COLOR_BAR
     figure = Figure(figsize=(width + 2 * MARGIN, height + 2 * MARGIN))
     top = MARGIN
-    for its, lines, room in zip(maps, sources, heights, strict=True):
-        _draw(figure, write_lines(figure, MARGIN, top, lines) + PAD, its)
-        top += room + FAR - GAP
-    draw_scale(figure, write_lines(figure, MARGIN, top, notes))
+    for one, lines, size in zip(maps, sources, heights, strict=True):
+        _draw(figure, write_lines(figure, MARGIN, top, lines) + PAD, one)
+        top += size + SENTENCE_GAP - GAP
+    draw_color_bar(figure, write_lines(figure, MARGIN, top, notes))
     return figure
 
 
-def _panel(its: SelfMap, layer: int, head: int) -> Map:
-    labels = Labels.of(its.source)
-    return Map(its.weights[layer, head], labels, labels)
+def _panel(one: SelfAttentionMaps, layer: int, head: int) -> Heatmap:
+    labels = AxisLabels.of(one.source)
+    return Heatmap(one.weights[layer, head], labels, labels)
 
 
-def _draw(figure: Figure, top: float, its: SelfMap) -> None:
-    layers, heads = its.weights.shape[:2]
+def _draw(figure: Figure, top: float, one: SelfAttentionMaps) -> None:
+    layers, heads = one.weights.shape[:2]
     for layer in range(layers):
         for head in range(heads):
-            panel = _panel(its, layer, head)
+            panel = _panel(one, layer, head)
             left = MARGIN + head * (panel.width + GAP)
             below = write_lines(figure, left, top, [HEADING._replace(text=f"layer {layer + 1}, head {head + 1}")])
             panel.draw(figure, left, below + PAD)

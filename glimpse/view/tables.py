@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from glimpse.evaluation.describe import CaptionScores
+from glimpse.metrics.translations import TranslationScores
+
 
 class Table(NamedTuple):
-    """A table of text. The first column is of names, the others of numbers."""
+    """A table of text. The first column has names, the others numbers."""
 
     title: str
     header: list[str]
     rows: list[list[str]]
-    notes: list[str] = []  # what a reader must know about the numbers
+    notes: list[str] = []  # what a reader needs to know about the numbers
 
     def text(self) -> str:
         """The table as plain text, numbers aligned to the right, without title and notes."""
@@ -34,11 +37,11 @@ class Table(NamedTuple):
         return "\n\n".join(parts) + "\n"
 
 
-def score_table(scores: dict[str, dict[str, Any]]) -> str:
-    """Lay out the scores of `classification.score`, by the name of each way of rolling out.
+def score_table(scores: dict[str, dict[str, Any]]) -> Table:
+    """Lay out the scores of a classifier, by the name of each rollout mode.
 
     Args:
-        scores: For each name, "error" and "interval" after each glimpse, and "hit" if it is known.
+        scores: For each name, "error" and "interval" after each glimpse, and "hit" if known.
 
     Returns:
         A table with a row per name and quantity and a column per glimpse, in percent.
@@ -50,30 +53,25 @@ def score_table(scores: dict[str, dict[str, Any]]) -> str:
         rows.append(["  95% interval", *(f"{100 * low:.2f}-{100 * high:.2f}" for low, high in score["interval"])])
         if "hit" in score:
             rows.append(["  on the digit %", *(f"{100 * hit:.1f}" for hit in score["hit"])])
-    return Table("", ["glimpse", *(str(step + 1) for step in range(steps))], rows).text()
+    return Table("", ["glimpse", *(str(step + 1) for step in range(steps))], rows)
 
 
 def caption_table(scores: dict[str, dict[str, Any]], notes: Sequence[str] = ()) -> Table:
-    """Lay out the scores of `captioning.score_captions` of each of some models, by its name.
+    """Lay out the scores of captioners, by the name of each, as `evaluation.describe.score_captions` returns them.
 
     Args:
         scores: For each name, the scores of the same images.
-        notes: What else a reader must know.
+        notes: What else a reader needs to know.
 
     Returns:
         A table with a row per score and a column per model, in percent where they are shares.
     """
-    names = {
-        "true_and_complete": "true and complete %",
-        "grammatical": "grammatical %",
-        "on_digit": "attention on the digit named %",
-    }
-    return Table("Captions", ["", *scores], _score_rows(scores, names), list(notes))
+    return Table("Captions", ["", *scores], _score_rows(scores, CaptionScores.names), list(notes))
 
 
 def translation_table(scores: dict[str, dict[str, Any]]) -> Table:
-    """Lay out the scores of `translation.score_translations` of each of some models, as `caption_table` does."""
-    names = {"exact": "exact %", "on_span": "attention on the words meant %"}
+    """Lay out the scores of translators, as `metrics.translations.score_translations` returns them."""
+    names = dict(TranslationScores.names)
     for key in next(iter(scores.values())):
         score, by_length, lengths = key.partition("_words_")
         if by_length:
@@ -82,10 +80,18 @@ def translation_table(scores: dict[str, dict[str, Any]]) -> Table:
 
 
 def _score_rows(scores: dict[str, dict[str, Any]], names: dict[str, str]) -> list[list[str]]:
-    """A row per score that is a share, with its name, and a column per model, in percent."""
+    """A row for each score that is a share, with its name, and a column for each model, in percent."""
     rows = []
     for key in next(iter(scores.values())):
         values = [its[key] for its in scores.values()]
         if any(isinstance(value, float) for value in values):
             rows.append([names.get(key, key), *("-" if value is None else f"{100 * value:.2f}" for value in values)])
     return rows
+
+
+def duration(seconds: float) -> str:
+    """A duration as text, such as 3 min."""
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,7 +1,6 @@
-"""A report of translations in one HTML file: tables, then what models wrote, with the source words of each word.
+"""A report of translations in one HTML file: tables, then the translations of models, with the attention for each word.
 
-What the page shows is drawn in the browser (cards.html, cards.js, translation_report.js) from the numbers of `Aligned`,
-written into it here.
+The browser draws the page (pages/translation_report.html and .js) from the numbers of the traces, which are part of it.
 """
 
 from collections.abc import Sequence
@@ -9,34 +8,21 @@ from typing import Any
 
 from matplotlib.colors import to_rgb
 
-from glimpse.view.aligned import Aligned, check_same_sentences
-from glimpse.view.drawing import ATTENTION, READ
-from glimpse.view.page import in_bytes, make_page
+from glimpse.evaluation.translation_traces import Aligned, check_same_sentences
+from glimpse.view.drawing import ATTENTION_COLOR
+from glimpse.view.page import encode_bytes, render_page
 from glimpse.view.tables import Table
-
-HELP = """
-Point at a word that was written, or reach it with <kbd>Tab</kbd>, to see the source words that it was read from; a
-click or a tap keeps it in view. The more colour a source word has, the more it weighs: full colour is a weight of one.
-Soft attention reads all words by their weight; hard attention reads one, the one with a frame (in the heat map, a
-disc), and the colour is how likely each was.
-"""
-MEANT = "The words that are meant are underlined; in the heat map, framed."
-FILTERS = """
-    <label>Sentence <select id="sentence-filter"></select></label>
-    <label>Translations <select id="answer-filter"></select></label>
-    <output id="count"></output>
-  """
 
 
 def make_translation_report(
-    *, title: str, intro: str, aligned: Sequence[Aligned], indices: Sequence[int], tables: Sequence[Table]
+    *, title: str, intro: str, traces: Sequence[Aligned], indices: Sequence[int], tables: Sequence[Table]
 ) -> str:
-    """Make the page; `report.write_report` writes it.
+    """Make the page, for `page.write_report` to write.
 
     Args:
         title: The heading.
-        intro: What the reader should know first; a blank line separates paragraphs.
-        aligned: What each model made of the same sentences; one without a choice of places has nothing to point at.
+        intro: Text below the heading; a blank line separates paragraphs.
+        traces: Of each model, for the same sentences; of a model without attention only the output is shown.
         indices: Of the sentences in their data set.
         tables: Shown with their notes.
 
@@ -44,13 +30,13 @@ def make_translation_report(
         HTML.
 
     Raises:
-        ValueError: If the sentences are not the same for all, or the indices are not as many.
+        ValueError: If the models did not translate the same sentences, or the number of indices is another.
     """
-    check_same_sentences(aligned)
-    first = aligned[0]
+    check_same_sentences(traces)
+    first = traces[0]
     if len(indices) != len(first.translations):
         raise ValueError(f"indices must be those of the {len(first.translations)} sentences, got {len(indices)}")
-    known = any(one.pair.spans for one in first.translations)
+    has_spans = any(one.pair.spans for one in first.translations)
     data = {
         "sentences": [
             {
@@ -61,32 +47,25 @@ def make_translation_report(
             }
             for index, one in zip(indices, first.translations, strict=True)
         ],
-        "models": list(map(_model, aligned)),
-        "verdicts": ["right", "wrong"] if known else ["exact", "not exact"],
-        "colours": {"attention": " ".join(str(round(255 * part)) for part in to_rgb(ATTENTION)), "read": READ},
+        "models": list(map(_model_data, traces)),
+        # Without spans several translations may be correct, of which the references are some.
+        "verdicts": ["correct", "wrong"] if has_spans else ["exact", "not exact"],
+        "colors": {"attention": " ".join(str(round(255 * part)) for part in to_rgb(ATTENTION_COLOR))},
     }
-    text = f"{HELP.strip()} {MEANT}" if known else HELP.strip()
-    return make_page(
-        "cards",
-        ["cards", "translation_report"],
-        title=title,
-        intro=intro,
-        tables=tables,
-        data=data,
-        help=text,
-        filters=FILTERS,
+    return render_page(
+        "translation_report.html", title=title, intro=intro, tables=tables, data=data, has_spans=has_spans
     )
 
 
-def _model(aligned: Aligned) -> dict[str, Any]:
-    """All that is shown of one model; `translation_report.js` knows these names."""
-    attends = aligned.how is not None
-    rows = zip(aligned.translations, aligned.right, strict=True)
+def _model_data(trace: Aligned) -> dict[str, Any]:
+    """All that is shown of one model; `translation_report.js` reads these keys."""
+    attends = trace.how is not None
+    rows = zip(trace.translations, trace.right, strict=True)
     return {
-        "name": aligned.name,
-        "how": aligned.how,
-        "words": [one.words for one in aligned.translations],
-        "maps": [in_bytes(one.weights) for one in aligned.translations] if attends else None,
-        "places": [one.places.tolist() for one in aligned.translations] if attends else None,
-        "right": [right if one.pair.references else None for one, right in rows],
+        "name": trace.name,
+        "mode": trace.how,
+        "outputs": [one.words for one in trace.translations],
+        "weights": [encode_bytes(one.weights) for one in trace.translations] if attends else None,
+        "places": [one.places.tolist() for one in trace.translations] if attends else None,
+        "correct": [correct if one.pair.references else None for one, correct in rows],
     }

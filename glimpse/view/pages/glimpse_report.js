@@ -1,32 +1,32 @@
-// Everything on the page is drawn by render() from `data`, which never changes, and `state`, which the reader changes.
-// Images and glimpses are counted from 0 here and shown by their index in the data set and from 1.
+// render() draws everything on the page from `data`, which never changes, and `state`, which the reader changes. Here images
+// and glimpses count from 0; the page shows the index of an image in its data set, and counts glimpses from 1.
 
-const lastStep = Math.max(...data.models.map((model) => model.steps)) - 1;
-const state = { image: 0, step: 0, ofClass: "all", answers: "all", timer: null };
+const lastStep = Math.max(...data.models.map((model) => model.numGlimpses)) - 1;
+const state = { image: 0, step: 0, label: "all", correctness: "all", timer: null };
 
-// The images that pass the filters
+// Filters
 
-function isRight(model, image) {
-  return model.right[image][model.steps - 1] === 1;
+function isCorrect(model, image) {
+  return model.correct[image][model.numGlimpses - 1] === 1;
 }
 
-const ANSWERS = {
+const CORRECTNESS = {
   all: () => true,
-  right: (image) => data.models.every((model) => isRight(model, image)),
-  wrong: (image) => data.models.some((model) => !isRight(model, image)),
+  correct: (image) => data.models.every((model) => isCorrect(model, image)),
+  wrong: (image) => data.models.some((model) => !isCorrect(model, image)),
 };
 
 function passes(image) {
   const { targets } = data.images[image];
-  const answers = ANSWERS[state.answers] ?? (() => !isRight(data.models[state.answers], image));
-  return (state.ofClass === "all" || targets.includes(Number(state.ofClass))) && answers(image);
+  const isShown = CORRECTNESS[state.correctness] ?? (() => !isCorrect(data.models[state.correctness], image));
+  return (state.label === "all" || targets.includes(Number(state.label))) && isShown(image);
 }
 
 function shownImages() {
   return data.images.map((_, image) => image).filter(passes);
 }
 
-// Changes of the state
+// Changing the state
 
 function goToStep(step) {
   pause();
@@ -40,7 +40,7 @@ function goToImage(image) {
   reveal(thumbnails[image]);
 }
 
-// Scrolls the thumbnails, and not the page, which may be at the glimpses.
+// Scrolls the thumbnails to one of them; scrollIntoView would scroll the page too.
 function reveal({ offsetTop, offsetHeight }) {
   const box = byId("thumbnails");
   box.scrollTop = Math.min(Math.max(box.scrollTop, offsetTop + offsetHeight - box.clientHeight), offsetTop);
@@ -59,7 +59,7 @@ function filter(change) {
   render();
 }
 
-// Playing stops at the last glimpse; from there it begins anew.
+// Playing stops at the last glimpse, and from there starts at the first.
 function play() {
   if (state.step === lastStep) state.step = 0;
   state.timer = setInterval(advance, Number(byId("speed").value));
@@ -89,20 +89,20 @@ function changeSpeed() {
   play();
 }
 
-// The address: #image=17&glimpse=2
+// The address, such as #image=17&glimpse=2
 
 function readAddress() {
   const address = new URLSearchParams(location.hash.slice(1));
   const image = data.images.findIndex(({ index }) => index === Number(address.get("image")));
   if (address.has("image") && image >= 0) state.image = image;
-  if (!passes(state.image)) Object.assign(state, { ofClass: "all", answers: "all" });
+  if (!passes(state.image)) Object.assign(state, { label: "all", correctness: "all" });
   goToStep((Number.parseInt(address.get("glimpse"), 10) || state.step + 1) - 1);
   reveal(thumbnails[state.image]);
 }
 
 let addressTimer;
 function keepAddress() {
-  clearTimeout(addressTimer); // not at every step of a fast play: browsers limit how often it may change
+  clearTimeout(addressTimer); // delayed, as browsers limit how often the address may change
   const address = `#image=${data.images[state.image].index}&glimpse=${state.step + 1}`;
   addressTimer = setTimeout(() => history.replaceState(null, "", address), 200);
 }
@@ -111,24 +111,24 @@ function keepAddress() {
 
 function render() {
   const shown = shownImages();
-  renderChoice(shown);
+  renderThumbnails(shown);
   byId("stage").hidden = !shown.length;
-  byId("nothing").hidden = shown.length > 0;
+  byId("no-match").hidden = shown.length > 0;
   if (!shown.length) return;
   renderControls();
   panels.forEach((panel, number) => renderModel(panel, data.models[number]));
-  if (salientPanel) renderSalient(salientPanel);
+  if (saliencyPanel) renderSaliency(saliencyPanel);
   keepAddress();
 }
 
-function renderChoice(shown) {
+function renderThumbnails(shown) {
   thumbnails.forEach((thumbnail, image) => {
     thumbnail.hidden = !shown.includes(image);
     thumbnail.ariaCurrent = String(image === state.image);
     thumbnail.tabIndex = image === state.image ? 0 : -1;
   });
-  byId("class-filter").value = state.ofClass;
-  byId("answer-filter").value = state.answers;
+  byId("class-filter").value = state.label;
+  byId("correctness-filter").value = state.correctness;
   byId("count").textContent = `${shown.length} of ${data.images.length} images`;
 }
 
@@ -138,51 +138,51 @@ function renderControls() {
   byId("status").textContent = `Image ${index}, ${kind} ${label}: glimpse ${state.step + 1} of ${lastStep + 1}`;
   byId("scrub").value = state.step + 1;
   byId("play").textContent = state.timer === null ? "Play" : "Pause";
-  byId("previous").ariaDisabled = String(state.step === 0); // not disabled, which would lose the focus
+  byId("previous").ariaDisabled = String(state.step === 0); // a disabled button would lose the focus
   byId("next").ariaDisabled = String(state.step === lastStep);
 }
 
 function renderModel(panel, model) {
   const find = (name) => panel.querySelector(`.${name}`);
   const { image } = state;
-  const step = Math.min(state.step, model.steps - 1); // a model with fewer glimpses stays at its last
+  const step = Math.min(state.step, model.numGlimpses - 1); // a model with fewer glimpses stays at its last
   drawGlimpse(find("view"), model, image, step);
-  const right = model.right[image][step] === 1;
-  const which = `glimpse ${step + 1} of ${model.steps}`;
+  const correct = model.correct[image][step] === 1;
+  const stepText = `glimpse ${step + 1} of ${model.numGlimpses}`;
   panel.dataset.glimpse = step + 1;
-  find("verdict").className = `verdict ${right ? "right" : "wrong"}`;
-  find("verdict").textContent = right ? "\u2713 right" : "\u2717 wrong";
-  find("said").textContent = model.said[image][step];
-  find("which").textContent = which;
-  find("view").ariaLabel = `Image ${data.images[image].index} with ${which} of ${model.name}`;
+  find("verdict").className = `verdict ${correct ? "correct" : "wrong"}`;
+  find("verdict").textContent = correct ? "\u2713 correct" : "\u2717 wrong";
+  find("prediction").textContent = model.predictions[image][step];
+  find("step").textContent = stepText;
+  find("view").ariaLabel = `Image ${data.images[image].index} with ${stepText} of ${model.name}`;
   drawPatches(find("patches"), model, image, step);
   find("bars").replaceChildren(...probabilityBars(model, image, step));
   if (model.sensitivity) drawSensitivity(find("columns"), model.sensitivity[image], step);
 }
 
 function drawGlimpse(canvas, model, image, step) {
-  const { context, zoom, line } = openCanvas(canvas, image);
-  const points = model.points[image];
+  const { context, zoom, line } = drawImage(canvas, image);
+  const centers = model.centers[image];
   if (model.grid) drawWeights(context, model, image, step);
-  drawTrail(context, points.slice(0, step + 1), zoom, line);
-  if (model.spread) drawFootprint(context, points[step], model.spread[image][step], zoom, line);
-  if (model.grid) return; // a soft read of a grid has no squares of its own
+  drawTrail(context, centers.slice(0, step + 1), zoom, line);
+  if (model.stds) drawFootprint(context, centers[step], model.stds[image][step], zoom, line);
+  if (model.grid) return; // soft attention over a grid reads all its squares
   [...model.boxes[image][step].entries()].reverse().forEach(([scale, box]) => {
-    drawBox(context, box.map((edge) => edge * zoom), scaleColour(scale), line);
+    drawBox(context, box.map((edge) => edge * zoom), scaleColor(scale), line);
   });
 }
 
-// Sets a canvas up with the image; see `sizeCanvas`.
-function openCanvas(canvas, image) {
+// Draws the image on a canvas, see `sizeCanvas`.
+function drawImage(canvas, image) {
   const { context, zoom, line } = sizeCanvas(canvas);
   const picture = thumbnails[image].firstChild;
-  context.imageSmoothingEnabled = picture.naturalWidth * 2 > canvas.width; // few pixels are shown as such
+  context.imageSmoothingEnabled = picture.naturalWidth * 2 > canvas.width; // small images are shown as pixels
   if (picture.complete) context.drawImage(picture, 0, 0, canvas.width, canvas.height);
   return { context, zoom, line };
 }
 
-function drawTrail(context, points, zoom, line) {
-  const pixels = points.map(([x, y]) => [x * zoom, y * zoom]);
+function drawTrail(context, centers, zoom, line) {
+  const pixels = centers.map(([x, y]) => [x * zoom, y * zoom]);
   const [first] = pixels;
   const last = pixels.at(-1);
   const size = 2.4 * line;
@@ -190,21 +190,21 @@ function drawTrail(context, points, zoom, line) {
   pixels.forEach(([x, y]) => path.lineTo(x, y));
   const marks = new Path2D();
   marks.arc(...first, size, 0, 2 * Math.PI);
-  if (points.length > 1) marks.rect(last[0] - size, last[1] - size, 2 * size, 2 * size);
+  if (centers.length > 1) marks.rect(last[0] - size, last[1] - size, 2 * size, 2 * size);
   context.lineJoin = "round";
-  strokeTwice(context, path, data.colours.trail, line);
-  strokeTwice(context, marks, data.colours.trail, line / 2);
-  context.fillStyle = data.colours.trail;
+  strokeTwice(context, path, data.colors.trail, line);
+  strokeTwice(context, marks, data.colors.trail, line / 2);
+  context.fillStyle = data.colors.trail;
   context.fill(marks);
 }
 
-function drawFootprint(context, [x, y], [spreadX, spreadY], zoom, line) {
+function drawFootprint(context, [x, y], [stdX, stdY], zoom, line) {
   context.fillStyle = "rgb(255 255 255 / 25%)";
   for (const deviations of [1, 2]) {
     const path = new Path2D();
-    path.ellipse(x * zoom, y * zoom, deviations * spreadX * zoom, deviations * spreadY * zoom, 0, 0, 2 * Math.PI);
+    path.ellipse(x * zoom, y * zoom, deviations * stdX * zoom, deviations * stdY * zoom, 0, 0, 2 * Math.PI);
     context.fill(path);
-    strokeTwice(context, path, data.colours.footprint, line / 2);
+    strokeTwice(context, path, data.colors.footprint, line / 2);
   }
 }
 
@@ -214,11 +214,11 @@ function drawWeights(context, model, image, step) {
   drawMap(context, weights, columns, rows, () => 140);
 }
 
-// Draws numbers from 0 to 255 over the whole canvas in the colours of the ramp.
+// Draws numbers from 0 to 255 over the whole canvas in the colors of the color map.
 function drawMap(context, values, width, height, opacity) {
   const pixels = new ImageData(width, height);
   values.forEach((value, place) => {
-    pixels.data.set(ramp.subarray(3 * value, 3 * value + 3), 4 * place);
+    pixels.data.set(colorMap.subarray(3 * value, 3 * value + 3), 4 * place);
     pixels.data[4 * place + 3] = opacity(value);
   });
   const map = new OffscreenCanvas(width, height);
@@ -227,15 +227,15 @@ function drawMap(context, values, width, height, opacity) {
   context.drawImage(map, 0, 0, context.canvas.width, context.canvas.height);
 }
 
-function drawPatches(parent, { patches, scales, side, channels }, image, step) {
+function drawPatches(parent, { patches, numScales, patchSize, channels }, image, step) {
   const values = bytes(patches[image]);
-  for (let scale = 0; scale < scales; scale++) {
-    const start = (step * scales + scale) * side * side * channels;
-    const pixels = new ImageData(side, side);
-    for (let place = 0; place < side * side; place++) {
+  for (let scale = 0; scale < numScales; scale++) {
+    const start = (step * numScales + scale) * patchSize * patchSize * channels;
+    const pixels = new ImageData(patchSize, patchSize);
+    for (let place = 0; place < patchSize * patchSize; place++) {
       const at = start + place * channels;
-      const colour = channels === 3 ? values.subarray(at, at + 3) : [values[at], values[at], values[at]];
-      pixels.data.set(colour, 4 * place);
+      const color = channels === 3 ? values.subarray(at, at + 3) : [values[at], values[at], values[at]];
+      pixels.data.set(color, 4 * place);
       pixels.data[4 * place + 3] = 255;
     }
     parent.children[scale].getContext("2d").putImageData(pixels, 0, 0);
@@ -244,15 +244,15 @@ function drawPatches(parent, { patches, scales, side, channels }, image, step) {
 
 function probabilityBars(model, image, step) {
   return model.classes[image].flatMap((number, place) => {
-    const there = data.images[image].targets.includes(number) ? " true" : "";
-    const percent = 100 * model.answers[image][step][place];
+    const isTrue = data.images[image].targets.includes(number) ? " true" : "";
+    const percent = 100 * model.probabilities[image][step][place];
     const bar = element("div", { className: "bar" });
     bar.style.width = `${percent}%`;
     const name = data.classNames[number];
     return [
-      element("div", { className: `label${there}`, textContent: there ? `\u25B8 ${name}` : name, title: name }),
-      element("div", { className: `track${there}` }, bar),
-      element("div", { className: `value${there}`, textContent: inPercent(percent) }),
+      element("div", { className: `label${isTrue}`, textContent: isTrue ? `\u25B8 ${name}` : name, title: name }),
+      element("div", { className: `track${isTrue}` }, bar),
+      element("div", { className: `value${isTrue}`, textContent: inPercent(percent) }),
     ];
   });
 }
@@ -261,46 +261,46 @@ function drawSensitivity(parent, sensitivity, step) {
   const columns = sensitivity.map((share, number) => {
     const bar = element("div", { className: "bar" });
     bar.style.height = `${100 * share}%`;
-    const room = element("div", { className: "room" }, bar);
-    return element("div", { className: number === step ? "column current" : "column" }, room, String(number + 1));
+    const frame = element("div", { className: "frame" }, bar);
+    return element("div", { className: number === step ? "column current" : "column" }, frame, String(number + 1));
   });
   parent.replaceChildren(...columns);
   const shares = sensitivity.map((share, number) => `glimpse ${number + 1}: ${Math.round(100 * share)}%`);
-  parent.ariaLabel = `Of the largest: ${shares.join(", ")}`;
+  parent.ariaLabel = `Relative to the largest: ${shares.join(", ")}`;
 }
 
-function renderSalient(panel) {
-  const { name, size, maps } = data.salient;
-  const { context, zoom, line } = openCanvas(panel.querySelector(".view"), state.image);
-  context.fillStyle = "rgb(0 0 0 / 55%)"; // dims the image beneath the map
+function renderSaliency(panel) {
+  const { name, size, maps } = data.saliency;
+  const { context, zoom, line } = drawImage(panel.querySelector(".view"), state.image);
+  context.fillStyle = "rgb(0 0 0 / 55%)"; // darkens the image below the map
   context.fillRect(0, 0, context.canvas.width, context.canvas.height);
   drawMap(context, bytes(maps[state.image]), ...size, (value) => 255 * Math.sqrt(value / 255));
   const [first] = data.models;
-  drawTrail(context, first.points[state.image].slice(0, state.step + 1), zoom, line);
-  context.canvas.ariaLabel = `What ${name} depends on in image ${data.images[state.image].index}`;
+  drawTrail(context, first.centers[state.image].slice(0, state.step + 1), zoom, line);
+  context.canvas.ariaLabel = `Saliency of ${name} in image ${data.images[state.image].index}`;
 }
 
-// Small things
+// Helpers
 
-function scaleColour(scale) {
-  return data.colours.scales[scale % data.colours.scales.length];
+function scaleColor(scale) {
+  return data.colors.scales[scale % data.colors.scales.length];
 }
 
 function inPercent(percent) {
   return `${percent.toFixed(percent < 0.05 || percent >= 9.95 ? 0 : 1)}%`;
 }
 
-// The page, made once
+// Building the page
 
-const ramp = bytes(data.ramp);
+const colorMap = bytes(data.colorMap);
 
 function makeThumbnail({ index, label, source }, image) {
-  const wrong = data.models.filter((model) => !isRight(model, image)).map((model) => model.name);
+  const wrong = data.models.filter((model) => !isCorrect(model, image)).map((model) => model.name);
   const picture = element("img", { src: source, alt: "", onload: () => image === state.image && render() });
   picture.style.imageRendering = Math.max(...data.size) < 128 ? "pixelated" : "auto";
-  const about = `Image ${index}, ${label}, ${wrong.length ? `wrong: ${wrong.join(", ")}` : "right"}`;
+  const description = `Image ${index}, ${label}, ${wrong.length ? `wrong: ${wrong.join(", ")}` : "correct"}`;
   const className = wrong.length ? "thumbnail wrong" : "thumbnail";
-  const button = element("button", { type: "button", className, title: about, ariaLabel: about }, picture);
+  const button = element("button", { type: "button", className, title: description, ariaLabel: description }, picture);
   button.onclick = () => goToImage(image);
   button.dataset.index = index;
   return button;
@@ -309,24 +309,24 @@ function makeThumbnail({ index, label, source }, image) {
 function makePanel(model) {
   const panel = clone("model-panel");
   panel.querySelector(".name").textContent = model.name;
-  panel.querySelector(".how").textContent = `${model.how} attention`;
+  panel.querySelector(".mode").textContent = `${model.mode} attention`;
   panel.querySelector(".sensitivity").hidden = !model.sensitivity;
-  for (let scale = 0; scale < model.scales; scale++) {
+  for (let scale = 0; scale < model.numScales; scale++) {
     const ariaLabel = `Patch of scale ${scale + 1}`;
-    const patch = element("canvas", { width: model.side, height: model.side, role: "img", ariaLabel });
-    patch.style.borderColor = scaleColour(scale);
+    const patch = element("canvas", { width: model.patchSize, height: model.patchSize, role: "img", ariaLabel });
+    patch.style.borderColor = scaleColor(scale);
     panel.querySelector(".patches").append(patch);
   }
   return panel;
 }
 
-function makeSalientPanel() {
-  const panel = clone("salient-panel");
-  const colour = (value) => `rgb(${ramp.subarray(3 * value, 3 * value + 3)})`;
-  const stops = [0, 32, 64, 96, 128, 160, 192, 224, 255].map(colour);
-  panel.querySelector(".name").textContent = data.salient.name;
+function makeSaliencyPanel() {
+  const panel = clone("saliency-panel");
+  const color = (value) => `rgb(${colorMap.subarray(3 * value, 3 * value + 3)})`;
+  const stops = [0, 32, 64, 96, 128, 160, 192, 224, 255].map(color);
+  panel.querySelector(".name").textContent = data.saliency.name;
   panel.querySelector(".first").textContent = data.models[0].name;
-  panel.querySelector(".ramp").style.background = `linear-gradient(to right, ${stops})`;
+  panel.querySelector(".color-map").style.background = `linear-gradient(to right, ${stops})`;
   return panel;
 }
 
@@ -334,9 +334,9 @@ function fillFilters() {
   const option = (value, textContent) => element("option", { value, textContent });
   byId("class-filter").append(option("all", "all"), ...data.classNames.map((name, number) => option(number, name)));
   const several = data.models.length > 1;
-  byId("answer-filter").append(
+  byId("correctness-filter").append(
     option("all", "all"),
-    option("right", several ? "all right" : "right"),
+    option("correct", several ? "all correct" : "correct"),
     option("wrong", several ? "some wrong" : "wrong"),
     ...(several ? data.models.map((model, number) => option(number, `${model.name} wrong`)) : []),
   );
@@ -352,7 +352,7 @@ const KEYS = {
   p: () => moveImage(-1),
 };
 
-// Whether what has the focus needs the key itself: choosing, sliding, scrolling, pressing.
+// Whether the focused element uses the key itself: a menu, a slider, a scrolling box, a button.
 function isTaken({ key, target, altKey, ctrlKey, metaKey }) {
   if (altKey || ctrlKey || metaKey || target.closest("select, .scroll")) return true;
   if (target.closest("input")) return key.length > 1;
@@ -360,19 +360,19 @@ function isTaken({ key, target, altKey, ctrlKey, metaKey }) {
 }
 
 function onKey(event) {
-  const act = KEYS[event.key];
-  if (!act || isTaken(event)) return;
+  const action = KEYS[event.key];
+  if (!action || isTaken(event)) return;
   event.preventDefault();
-  act();
+  action();
 }
 
 const thumbnails = data.images.map(makeThumbnail);
 const panels = data.models.map(makePanel);
-const salientPanel = data.salient && makeSalientPanel();
+const saliencyPanel = data.saliency && makeSaliencyPanel();
 
 byId("thumbnails").append(...thumbnails);
-byId("panels").append(...panels, ...(salientPanel ? [salientPanel] : []));
-byId("no-network").hidden = Boolean(salientPanel);
+byId("panels").append(...panels, ...(saliencyPanel ? [saliencyPanel] : []));
+byId("no-saliency").hidden = Boolean(saliencyPanel);
 byId("scrub").max = lastStep + 1;
 fillFilters();
 
@@ -383,8 +383,8 @@ byId("next-image").onclick = () => moveImage(1);
 byId("play").onclick = togglePlaying;
 byId("speed").onchange = changeSpeed;
 byId("scrub").oninput = ({ target }) => goToStep(Number(target.value) - 1);
-byId("class-filter").onchange = ({ target }) => filter({ ofClass: target.value });
-byId("answer-filter").onchange = ({ target }) => filter({ answers: target.value });
+byId("class-filter").onchange = ({ target }) => filter({ label: target.value });
+byId("correctness-filter").onchange = ({ target }) => filter({ correctness: target.value });
 document.addEventListener("keydown", onKey);
 addEventListener("hashchange", readAddress);
 readAddress();

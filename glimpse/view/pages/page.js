@@ -1,8 +1,8 @@
 "use strict";
 
-// What the pages of all reports share. `data` never changes; `data.size` is the width and height of the images.
+// Shared by all reports. `data` never changes; `data.size` is the width and height of the images.
 
-const CANVAS_SIDE = 600; // least number of canvas pixels along the longer side of an image
+const CANVAS_SIDE = 600; // canvas pixels along the longer side of an image, at least
 
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
@@ -12,17 +12,17 @@ function bytes(text) {
 }
 
 function element(tag, properties, ...children) {
-  const made = Object.assign(document.createElement(tag), properties);
-  made.append(...children);
-  return made;
+  const created = Object.assign(document.createElement(tag), properties);
+  created.append(...children);
+  return created;
 }
 
 function clone(id) {
   return byId(id).content.firstElementChild.cloneNode(true);
 }
 
-// Makes a canvas of the shape of an image, empty. `zoom` is the number of canvas pixels to a pixel of the image, and `line`
-// a good width for lines.
+// Gives a canvas the shape of an image and clears it. `zoom` is the number of canvas pixels per pixel of the image, and
+// `line` a suitable line width.
 function sizeCanvas(canvas) {
   const [width, height] = data.size;
   const side = Math.max(width, height);
@@ -33,15 +33,15 @@ function sizeCanvas(canvas) {
   return { context: canvas.getContext("2d"), zoom, line: (side * zoom) / 200 };
 }
 
-function drawBox(context, [left, top, right, bottom], colour, line) {
+function drawBox(context, [left, top, right, bottom], color, line) {
   const path = new Path2D();
   path.rect(left, top, right - left, bottom - top);
-  strokeTwice(context, path, colour, line);
+  strokeTwice(context, path, color, line);
 }
 
-// On a dark edge every colour can be seen, whatever the image.
-function strokeTwice(context, path, colour, line) {
-  for (const [style, width] of [["rgb(0 0 0 / 60%)", 2 * line], [colour, line]]) {
+// A dark outline makes every color visible on every image.
+function strokeTwice(context, path, color, line) {
+  for (const [style, width] of [["rgb(0 0 0 / 60%)", 2 * line], [color, line]]) {
     context.strokeStyle = style;
     context.lineWidth = width;
     context.stroke(path);

@@ -1,6 +1,5 @@
-
-// Each card shows an image, once for each model, with the words of its caption beneath. A word lays its map over that model's
-// image: a canvas that is there as long as the word is shown.
+// Each card shows an image, once for each model, with the words of its caption below. A word draws its attention map over the
+// image of its model, on a canvas that exists while the word is shown.
 
 function showWord(picture, model, image, word) {
   hideWord(picture);
@@ -8,17 +7,17 @@ function showWord(picture, model, image, word) {
   const { context, zoom, line } = sizeCanvas(canvas);
   const [rows, columns] = model.grid;
   const values = bytes(model.maps[image]).subarray(word * rows * columns, (word + 1) * rows * columns);
-  context.fillStyle = data.colours.attention;
+  context.fillStyle = data.colors.attention;
   values.forEach((value, place) => {
-    // Whole pixels: where the edges of cells share one, a seam would be seen.
+    // Whole pixels: cells that meet within a pixel would leave a seam.
     const [left, top, right, bottom] = boxOf(model, place).map((edge) => Math.round(edge * zoom));
     context.globalAlpha = (model.opacity * value) / 255;
     context.fillRect(left, top, right - left, bottom - top);
   });
   context.globalAlpha = 1;
-  if (model.how === "hard") {
+  if (model.mode === "hard") {
     const box = boxOf(model, model.places[image][word]).map((edge) => edge * zoom);
-    drawBox(context, box, data.colours.read, 2 * line);
+    drawBox(context, box, data.colors.read, 2 * line);
   }
   picture.append(canvas);
   picture.classList.add("faded");
@@ -29,7 +28,7 @@ function hideWord(picture) {
   picture.classList.remove("faded");
 }
 
-// The left, top, right and bottom of what of a place is in the image, in pixels of the image.
+// The left, top, right and bottom of a place, cut to the image, in pixels of the image.
 function boxOf({ grid: [, columns], cell: [height, width] }, place) {
   const [row, column] = [Math.floor(place / columns), place % columns];
   const [right, bottom] = data.size;
@@ -38,22 +37,22 @@ function boxOf({ grid: [, columns], cell: [height, width] }, place) {
   ];
 }
 
-// The page, made once
+// Building the page
 
-function tellerOf(model, image) {
+function outputOf(model, image) {
   const { index, source } = data.images[image];
   const picture = element("div", { className: "picture" }, element("img", { src: source, alt: `Image ${index}` }));
   const words = model.captions[image].map((text, word) => ({ text, label: labelOf(model, text, model.places[image][word]) }));
   const show = (word) => (word === null ? hideWord(picture) : showWord(picture, model, image, word));
-  return makeTeller(model, picture, words, show).teller;
+  return makeOutput(model, picture, words, show).output;
 }
 
-function labelOf({ grid: [rows, columns], how }, text, place) {
+function labelOf({ grid: [rows, columns], mode }, text, place) {
   const where = `row ${Math.floor(place / columns) + 1} of ${rows}, column ${(place % columns) + 1} of ${columns}`;
-  return `${text}: ${how === "hard" ? "read" : "looked most"} at ${where}`;
+  return `${text}: ${mode === "hard" ? "read" : "attended most"} at ${where}`;
 }
 
-document.body.classList.toggle("pixelated", Math.max(...data.size) < 128); // few pixels are shown as such
+document.body.classList.toggle("pixelated", Math.max(...data.size) < 128); // small images are shown as pixels
 byId("cards").append(
-  ...data.images.map((image, row) => makeCard(`Image ${image.index}`, image, data.models.map((model) => tellerOf(model, row)))),
+  ...data.images.map((image, row) => makeCard(`Image ${image.index}`, image, data.models.map((model) => outputOf(model, row)))),
 );
