@@ -19,7 +19,7 @@ import os
 import sys
 from pathlib import Path
 
-from glimpse.config import keys
+from glimpse.tasks.settings import is_setting
 
 
 def main(arguments: list[str]) -> int:
@@ -27,16 +27,14 @@ def main(arguments: list[str]) -> int:
     options = parse_arguments(arguments)
 
     # Only now, so that --help and mistakes are answered at once.
-    from glimpse import commands
-    from glimpse.data import DataError
-    from glimpse.runs import RunError
-    from glimpse.settings import ConfigError
+    from glimpse import cli
+    from glimpse.errors import UserError
 
     try:
-        getattr(commands, options.command)(options)
-    except (ConfigError, DataError, RunError) as error:
+        cli.run(options.command, options)
+    except UserError as error:
         print(f"evaluate.py: error: {error}", file=sys.stderr)
-        return 2
+        return error.exit_code
     except KeyboardInterrupt:
         return 130
     return 0
@@ -90,7 +88,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     )
     command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
     command.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    command.set_defaults(command="score_runs", more="runs")
+    command.set_defaults(command="score", more="runs")
 
     command = commands.add_parser(
         "compare",
@@ -257,11 +255,10 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 def take_settings(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Part a command line from the settings of a training in it; --seed is not one: it decides what is sampled."""
     rest, settings = [], []
-    known = {f"--{key}" for key in keys()} - {"--seed"}
     words = iter(arguments)
     for word in words:
         name, equals, _ = word.partition("=")
-        if name in known or (name.startswith("--") and "." in name):
+        if (is_setting(name[2:]) and name != "--seed") or (name.startswith("--") and "." in name):
             settings += [word] if equals else [word, *[value for value in [next(words, None)] if value is not None]]
         else:
             rest.append(word)

@@ -19,8 +19,9 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from timing import side_by_side
 
-from glimpse.attention import SCORERS, Attention
-from glimpse.self_attention import SelfAttention
+from glimpse.attention.annotation import Attention
+from glimpse.attention.scorers import SCORERS
+from glimpse.attention.self_attention import SelfAttention
 
 BATCH, SIDE, SIZE, STEPS, REACH = 64, 7, 256, 6, 2  # a grid of 7 x 7 annotations of size 256, and as large a state
 LENGTHS, HEADS = (16, 49, 196, 784), 4

@@ -20,12 +20,14 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).parent))
 from timing import side_by_side
 
-from glimpse.attention import Annotations, Attention, Read
-from glimpse.captioner import Captioner, Decoder
-from glimpse.encoders import BackboneEncoder
-from glimpse.losses import caption_cross_entropy
-from glimpse.search import Caption, beam, greedy
-from glimpse.text import END, SPECIAL, START
+from glimpse.attention.annotation import Annotations, Attention
+from glimpse.attention.settings import ReadMode
+from glimpse.data.vocabulary import END, SPECIAL, START
+from glimpse.losses.sequences import caption_cross_entropy
+from glimpse.models.backbones import BackboneEncoder
+from glimpse.models.decoder import Decoder
+from glimpse.models.decoding import Hypothesis, beam, greedy
+from glimpse.models.encoder_decoder import Captioner
 
 BATCH, WIDTH, MAX_LENGTH = 64, 5, 20
 BACKBONE, SIDE = "mobilenet_v2", 288  # makes 9 x 9 annotations of an image of 288 x 288
@@ -46,11 +48,11 @@ class Sizes(NamedTuple):
 DIGITS, PHOTOS = Sizes(49, 128, 128, 256, 128, 47), Sizes(81, 1280, 512, 512, 512, 2600)
 
 
-def make_decoder(sizes: Sizes, how: Read = "soft") -> Decoder:
+def make_decoder(sizes: Sizes, how: ReadMode = "soft") -> Decoder:
     """A decoder with random weights, always the same."""
     torch.manual_seed(0)
     return Decoder(
-        attention=Attention(state_dim=sizes.state, annotation_dim=sizes.annotation, how=how, dim=sizes.scores),
+        attention=Attention(state_dim=sizes.state, annotation_dim=sizes.annotation, mode=how, dim=sizes.scores),
         vocabulary_size=sizes.words,
         embed_dim=sizes.embed,
         state_dim=sizes.state,
@@ -108,17 +110,17 @@ def training() -> None:
     table(times, "encoded each time")
 
 
-def searching(what: str, sizes: Sizes, how: Read) -> None:
+def searching(what: str, sizes: Sizes, how: ReadMode) -> None:
     """Captions of the same images, whose annotations are ready, searched for together and one at a time."""
     decoder = let_it_end(make_decoder(sizes, how))
     with torch.no_grad():
         together = decoder.attention.annotate(some_annotations(sizes))
     alone = [Annotations(values[None], keys[None], None) for values, keys in zip(*together[:2], strict=True)]
 
-    def by_beam(memory: Annotations) -> list[Caption]:
-        return beam(decoder, memory, width=WIDTH, max_length=MAX_LENGTH)
+    def by_beam(memory: Annotations) -> list[Hypothesis]:
+        return beam(decoder, memory, beam_width=WIDTH, max_length=MAX_LENGTH)
 
-    def by_greed(memory: Annotations) -> list[Caption]:
+    def by_greed(memory: Annotations) -> list[Hypothesis]:
         return greedy(decoder, memory, max_length=MAX_LENGTH)
 
     said = [caption.words for caption in by_beam(together)]
@@ -152,5 +154,5 @@ if __name__ == "__main__":
     print(f"{torch.get_num_threads()} threads\n")
     training()
     for what, sizes in (("images of digits", DIGITS), ("photographs", PHOTOS)):
-        for how in get_args(Read):
+        for how in get_args(ReadMode):
             searching(what, sizes, how)

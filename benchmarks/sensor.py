@@ -15,8 +15,9 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).parent))
 from timing import LoopSensor, TunedLoopSensor, side_by_side
 
-from glimpse.places import Gaussian
-from glimpse.sensor import CropView, Sensor, TableView, View
+from glimpse.attention.distributions import Gaussian
+from glimpse.attention.sensor import Sensor
+from glimpse.attention.sensor_views import CropView, TableView, View
 
 BATCH, GLIMPSES, PATCH, SCALES = 256, 6, 12, 3
 

@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glimpse.sensor import Sensor, View
+from glimpse.attention.sensor import Sensor
+from glimpse.attention.sensor_views import View
 
 
 def side_by_side(alternatives: dict[str, Callable[[], object]], seconds: float = 3.0) -> dict[str, float]:

@@ -15,18 +15,18 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).parent))
 from timing import LoopSensor, TunedLoopSensor, side_by_side
 
-from glimpse.build import build_task
-from glimpse.classification import Classification
-from glimpse.engine import make_optimizer
-from glimpse.parsing import parse
-from glimpse.processes import processes
-from glimpse.sensor import View
+from glimpse.attention.sensor_views import View
+from glimpse.distributed import processes
+from glimpse.tasks.base import build_task
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.tasks.settings import load_config as parse
+from glimpse.training.optimizer import make_optimizer
 
 
 class Stepper:
     """Makes training steps and keeps account of the time."""
 
-    def __init__(self, task: Classification, settings):
+    def __init__(self, task: ClassificationTask, settings):
         self.task, self.settings = task, settings
         self.optimizer = make_optimizer(task.model, settings)
         self.shares: dict[str, float] = defaultdict(float)
@@ -43,7 +43,7 @@ class Stepper:
             batch = next(self.batches)
         start = self._book("data", start)
         before = self.shares["sensor"]
-        terms = self.task.losses(self.task.model, batch, self.task.noise(0, self.step))
+        terms = self.task.loss_terms(self.task.model, batch, self.task.noise(0, self.step))
         loss = sum(weight * value for weight, value in terms.values() if weight)
         start = self._book("network", start)
         self.shares["network"] -= self.shares["sensor"] - before
@@ -106,4 +106,7 @@ def main(settings: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(f"usage: python benchmarks/train.py [--SETTING VALUE ...]\n\n{__doc__}")
+    else:
+        main(sys.argv[1:])

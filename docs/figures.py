@@ -10,26 +10,30 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from glimpse.cli.files import save_figure
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse, Rectangle
 from torch import Tensor
 
-from glimpse.attention import Annotations, Attention, Read, read
-from glimpse.commands.files import save_figure
+from glimpse.attention.annotation import Annotations, Attention
+from glimpse.attention.distributions import Gaussian
+from glimpse.attention.geometry import from_pixels, to_pixels
+from glimpse.attention.noise import Noise
+from glimpse.attention.reading import read
+from glimpse.attention.self_attention import SelfAttention
+from glimpse.attention.sensor import Sensor
+from glimpse.attention.settings import ReadMode
 from glimpse.data import ClutteredMNIST
-from glimpse.data.translation import Pair
-from glimpse.loading import load, load_translator
-from glimpse.places import Gaussian, Noise
-from glimpse.self_attention import SelfAttention
-from glimpse.sensor import Sensor, from_pixels, to_pixels
-from glimpse.sentences import encode_sentences
-from glimpse.translation import LoadedTranslator
-from glimpse.view.aligned import align
-from glimpse.view.alignment import Labels, Map, draw_alignments
-from glimpse.view.drawing import ATTENTION, FOOTPRINT, READ, SCALE_COLOURS, draw_patches, show_image
-from glimpse.view.looks import look
-from glimpse.view.sheet import draw_sheet
+from glimpse.data.sentence_pairs import Pair
+from glimpse.evaluation.glimpse_traces import look
+from glimpse.evaluation.translate import TrainedTranslator
+from glimpse.evaluation.translation_traces import align
+from glimpse.models.sentence_encoder import encode_sentences
+from glimpse.training.load import load, load_translator
+from glimpse.view.alignment import AxisLabels, Heatmap, draw_alignments
+from glimpse.view.drawing import ATTENTION_COLOR, FOOTPRINT_COLOR, READ_COLOR, draw_boxes, draw_image, draw_patches
+from glimpse.view.glimpse_sheet import draw_sheet
 
 DATE = "the third of May, nineteen ninety-eight"
 STEP = 8  # of the translation, the first digit of the day: there it looks at several words
@@ -91,17 +95,17 @@ def draw_window() -> Figure:
     row = local.annotate(notes.values)
     everywhere = loaded.model.decoder.attention.where(state, notes).weights[0].numpy()
     near = local.where(state, row).weights[0].numpy()
-    point, reach = float(local.window.centre(state, row.extent)), local.window.reach
+    point, reach = float(local.window.center(state, row.extent)), local.window.radius
     figure = Figure(figsize=(8, 2.8), layout="constrained")
     axes = figure.add_subplot()
     places = (torch.arange(len(words)) + 0.5).numpy()  # as the window counts
-    axes.axvspan(point - reach, point + reach, color=READ, alpha=0.15, linewidth=0)
+    axes.axvspan(point - reach, point + reach, color=READ_COLOR, alpha=0.15, linewidth=0)
     axes.bar(places - 0.2, everywhere, 0.38, color="white", edgecolor=QUIET, label="everywhere")
-    axes.bar(places + 0.2, near, 0.38, color=ATTENTION, label="in the window")
+    axes.bar(places + 0.2, near, 0.38, color=ATTENTION_COLOR, label="in the window")
     x = np.linspace(point - reach, point + reach, 100)
     gaussian = np.exp(-0.5 * (2 / reach * (x - point)) ** 2)
-    axes.plot(x, gaussian * near.max(), color=READ, label="the Gaussian around the point, not to scale")
-    axes.plot([point], [0], "^", color=READ, markersize=9, clip_on=False, zorder=3)
+    axes.plot(x, gaussian * near.max(), color=READ_COLOR, label="the Gaussian around the point, not to scale")
+    axes.plot([point], [0], "^", color=READ_COLOR, markersize=9, clip_on=False, zorder=3)
     axes.set_xticks(places, words)
     axes.set(xlim=(0, len(words)), ylim=(0, 1.15 * float(near.max())), ylabel="share")
     axes.spines[["top", "right"]].set_visible(False)
@@ -121,19 +125,17 @@ def draw_crops() -> Figure:
     grid = figure.add_gridspec(2, len(STDS) + 1, height_ratios=(1, 0.4))
     for column, std in enumerate((*STDS, None)):
         axes = figure.add_subplot(grid[0, column])
-        show_image(axes, image[0])
+        draw_image(axes, image[0])
         if std is None:
             patches = view.at(mean)
-            for box, colour in zip(sensor.boxes(mean, SIDE, SIDE)[0].tolist(), SCALE_COLOURS, strict=False):
-                corner, side = box[:2], box[2] - box[0]
-                axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor=colour, linewidth=1.2))
+            draw_boxes(axes, sensor.boxes(mean, SIDE, SIDE)[0])
         else:
             patches = view.expect(Gaussian(mean, torch.full((1, 2), std)))
             size = 4 * std * SIDE / 2
-            style = {"facecolor": (1, 1, 1, 0.25), "edgecolor": FOOTPRINT, "linewidth": 1.2}
+            style = {"facecolor": (1, 1, 1, 0.25), "edgecolor": FOOTPRINT_COLOR, "linewidth": 1.2}
             axes.add_patch(Ellipse(to_pixels(mean, SIDE, SIDE)[0].tolist(), size, size, **style))
         axes.set_title("hard" if std is None else f"soft, std {std:g}", fontsize=9)
-        draw_patches(figure.add_subplot(grid[1, column]), patches.view(3, 12, 12, 1))
+        draw_patches(figure.add_subplot(grid[1, column]), patches.view(3, 1, 12, 12))
     return figure
 
 
@@ -145,8 +147,8 @@ def draw_self_attention() -> Figure:
     for layer in (mutual.query, mutual.key, mutual.value, mutual.join):
         torch.nn.init.eye_(layer.weight)
     weights = mutual(notes.values, need_weights=True).weights[0, 0]
-    labels = Labels.of(words)
-    drawn = Map((weights / DARKEST).clamp(max=1), labels, labels)
+    labels = AxisLabels.of(words)
+    drawn = Heatmap((weights / DARKEST).clamp(max=1), labels, labels)
     figure = Figure(figsize=(drawn.width + 0.4, drawn.height + 0.4))
     drawn.draw(figure, 0.2, 0.2)
     return figure
@@ -173,23 +175,23 @@ def _data() -> ClutteredMNIST:
     return ClutteredMNIST(split="test", canvas=(SIDE, SIDE))
 
 
-def _before(loaded: LoadedTranslator, step: int) -> tuple[tuple[str, ...], Annotations, Tensor]:
+def _before(loaded: TrainedTranslator, step: int) -> tuple[tuple[str, ...], Annotations, Tensor]:
     """The words of the date, the notes on them, and the state (1, D) before so many characters were said."""
     [translation] = loaded.translate([DATE])
     words, decoder = translation.pair.source, loaded.model.decoder
     notes = loaded.model.annotate(encode_sentences(loaded.source_vocabulary, [words]))
     said, _ = loaded.vocabulary.encode([translation.words])
-    state = decoder.start(notes)
+    state = decoder.initial_state(notes)
     for word in said[:, :step].unbind(1):
         state = decoder.step(word, state, notes).state
     return words, notes, state.hidden
 
 
-def _draw_shares(axes: Axes, words: tuple[str, ...], shares: Tensor, counts: Tensor, how: Read) -> None:
+def _draw_shares(axes: Axes, words: tuple[str, ...], shares: Tensor, counts: Tensor, how: ReadMode) -> None:
     """Bars of the shares, coloured as far as they count, with the words below."""
     places = range(len(words))
-    colour = ATTENTION if how == "soft" else READ
-    axes.bar(places, shares.tolist(), 0.7, color=[colour if count else "white" for count in counts], edgecolor=QUIET)
+    color = ATTENTION_COLOR if how == "soft" else READ_COLOR
+    axes.bar(places, shares.tolist(), 0.7, color=[color if count else "white" for count in counts], edgecolor=QUIET)
     axes.set_xticks(places, words, fontsize=9)
     axes.set(yticks=[], xlim=(-0.5, len(words) - 0.5))
     axes.spines[["top", "right", "left"]].set_visible(False)

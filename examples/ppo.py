@@ -17,7 +17,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack
 
 import glimpse.envs  # noqa: F401  registers the environments
-from glimpse.metrics import wilson_interval
+from glimpse.metrics.statistics import wilson_interval
 
 ID = "glimpse/MNIST-flat-v0"
 GLIMPSES = 4
@@ -25,7 +25,7 @@ TASK = {
     "num_glimpses": GLIMPSES,
     "patch_size": 8,
     "num_scales": 2,
-    "first": "centre",
+    "first": "center",
     "motion": "relative",
     "reward": "accuracy",
 }

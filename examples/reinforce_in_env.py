@@ -15,10 +15,13 @@ from torch import Tensor
 
 import glimpse.envs
 from glimpse import Config, Noise, RecurrentAttention
-from glimpse.build import make_model
-from glimpse.config import AttentionConfig, NetworkConfig
-from glimpse.losses import advantages, baseline_error, cross_entropy, normalise, reinforce, returns
-from glimpse.metrics import wilson_interval
+from glimpse.attention.settings import PlaneSettings
+from glimpse.losses.advantage import advantages, normalise, returns
+from glimpse.losses.classification import cross_entropy
+from glimpse.losses.estimators import baseline_error, reinforce
+from glimpse.metrics.statistics import wilson_interval
+from glimpse.models.settings import NetworkSettings
+from glimpse.tasks.build import make_model
 
 ID = "glimpse/Translated60-v0"
 GLIMPSES = 4
@@ -35,21 +38,21 @@ def make_envs(model: RecurrentAttention, num_envs: int, split: str) -> VectorEnv
 def episode_loss(model: RecurrentAttention, envs: VectorEnv, noise: Noise) -> Tensor:
     """Play one episode in every environment; the loss of the answers, of the choices and of the baseline."""
     observation, info = envs.reset()
-    thought = model.begin(envs.num_envs)
+    state = model.initial_state(envs.num_envs)
     logits, log_probs, baselines, rewards = [], [], [], []
     for step in range(GLIMPSES):
         patches, location = torch.from_numpy(observation["glimpse"]), torch.from_numpy(observation["location"])
-        thought = model.think(model.glimpses.network(patches, location), thought)
-        logits.append(thought.logits)
+        state = model.step(model.glimpses.network(patches, location), state)
+        logits.append(state.logits)
         if step + 1 < GLIMPSES:  # the last answer is followed by no glimpse
-            attention = model.glimpses.attention.where(thought.state[0])
+            attention = model.glimpses.attention.where(state.core[0])
             location = attention.sample(noise)
             log_probs.append(attention.log_prob(location))
-            baselines.append(model.baseline(thought.state[0].detach()).squeeze(-1))
+            baselines.append(model.baseline(state.core[0].detach()).squeeze(-1))
         action = {"location": location.numpy(), "label": logits[-1].argmax(-1).numpy()}
         observation, reward, *_ = envs.step(action)
         rewards.append(torch.from_numpy(reward).float())
-    led_to = returns(torch.stack(rewards, 1), GLIMPSES - 1, when="each")
+    led_to = returns(torch.stack(rewards, 1), GLIMPSES - 1, when="every_step")
     expected = torch.stack(baselines, 1)
     better = normalise(advantages(led_to, expected))
     answers = cross_entropy(torch.stack(logits, 1), torch.from_numpy(info["target"]))
@@ -59,7 +62,7 @@ def episode_loss(model: RecurrentAttention, envs: VectorEnv, noise: Noise) -> Te
 def report(name: str, model: RecurrentAttention, envs: VectorEnv) -> None:
     """Play test images, looking where it is most likely, and print how often the answers were right."""
     right = glimpse.envs.play(model, envs, seed=1).rewards  # (B, T), 1 for a right answer
-    low, high = wilson_interval(float(right[:, -1].sum()), len(right))
+    low, high = wilson_interval(int(right[:, -1].sum()), len(right))
     print(
         f"{name:16}{100 * right[:, -1].mean():6.1f}% right after the last glimpse (95% interval {100 * low:.1f} to "
         f"{100 * high:.1f}), {100 * right[:, 0].mean():.1f}% after the first",
@@ -78,8 +81,8 @@ def main() -> None:
     config = Config(
         seed=arguments.seed,
         num_glimpses=GLIMPSES,
-        network=NetworkConfig(what="fc", state_dim=128, glimpse_dim=128),
-        attention=AttentionConfig(std=0.2),
+        network=NetworkSettings(what="fc", state_dim=128, glimpse_dim=128),
+        attention=PlaneSettings(std=0.2),
     )
     model = make_model(config, image_shape=(1, 60, 60), num_classes=10)
     train_envs = make_envs(model, arguments.envs, "train")

@@ -1,40 +1,97 @@
 """Recurrent visual attention with hard and soft glimpses."""
 
+import sys
+import warnings
+from collections.abc import Sequence
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 import glimpse.envs  # noqa: F401  registers the environments
+from glimpse.files import lazy_exports
 
 __version__ = "0.1.0"
 
-# Where each public name lives. They are imported when first used, so that the scripts can answer --help and a mistyped
-# setting without waiting for torch.
+# Where each public name is defined.
 _HOMES = {
-    "Attention": "attention",
-    "Categorical": "places",
-    "Config": "config",
-    "Gaussian": "places",
-    "LocationAttention": "attention",
-    "Noise": "places",
-    "Reading": "attention",
-    "RecurrentAttention": "classifier",
-    "Rollout": "classifier",
-    "Sensor": "sensor",
-    "build_data": "build",
-    "build_model": "build",
-    "load": "loading",
-    "read": "attention",
-    "shipped_models": "shipped",
+    "Attention": "attention.annotation",
+    "Categorical": "attention.distributions",
+    "Config": "tasks.settings",
+    "Gaussian": "attention.distributions",
+    "LocationAttention": "attention.reading",
+    "Noise": "attention.noise",
+    "Reading": "attention.reading",
+    "RecurrentAttention": "models.recurrent_attention",
+    "Rollout": "models.rollout",
+    "Sensor": "attention.sensor",
+    "build_data": "tasks.build",
+    "build_model": "tasks.build",
+    "load": "training.load",
+    "read": "attention.reading",
+    "shipped_models": "training.zoo",
 }
 
 __all__ = list(_HOMES)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)
+
+# Modules of version 0.1 and where their names are now; served until 0.3.
+_MOVED = {
+    "build": ("tasks.build", "tasks.build_task"),
+    "captioner": ("models.encoder_decoder", "models.decoder"),
+    "classification": ("tasks.classification", "evaluation.classify"),
+    "encoders": ("models.image_encoders", "models.backbones"),
+    "loading": ("training.load",),
+    "parsing": ("tasks.settings",),
+    "places": ("attention.distributions", "attention.noise"),
+    "processes": ("distributed",),
+    "runs": ("training.run", "errors", "files"),
+    "saliency": ("evaluation.saliency",),
+    "search": ("models.decoding",),
+    "self_attention": ("attention.self_attention",),
+    "sensor": ("attention.sensor", "attention.sensor_views", "attention.geometry"),
+    "sentences": ("models.sentence_encoder", "models.encoder_decoder"),
+    "settings": ("errors",),
+    "shipped": ("training.zoo",),
+    "text": ("data.vocabulary",),
+    "thought": ("attention.state_memory", "models.rollout"),
+}
+_RENAMED = {
+    "Caption": "Hypothesis",
+    "Mixer": "SelfAttentionStack",
+    "MixerLayer": "SelfAttentionBlock",
+    "Recall": "StateMemory",
+    "State": "DecoderState",
+    "Step": "DecoderStep",
+    "Teller": "EncoderDecoder",
+    "Telling": "DecoderOutput",
+    "Thought": "State",
+    "grid_centres": "grid_centers",
+    "parse": "load_config",
+}
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'glimpse' has no attribute {name!r}")
-    return getattr(import_module(f"glimpse.{_HOMES[name]}"), name)
+class _MovedModules(MetaPathFinder, Loader):
+    """Serves modules under the paths that they had in version 0.1, with a DeprecationWarning."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        package, _, name = fullname.rpartition(".")
+        return ModuleSpec(fullname, self) if package == __name__ and name in _MOVED else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        homes = [f"{__name__}.{home}" for home in _MOVED[module.__name__.rpartition(".")[2]]]
+        warnings.warn(f"{module.__name__} has moved to {' and '.join(homes)}", DeprecationWarning, stacklevel=2)
+
+        def get(name: str) -> Any:
+            for home in map(import_module, homes):
+                if hasattr(home, _RENAMED.get(name, name)):
+                    return getattr(home, _RENAMED.get(name, name))
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+
+        setattr(module, "__getattr__", get)  # noqa: B010
 
 
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+sys.meta_path.append(_MovedModules())

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from glimpse.settings import ConfigError
+from glimpse.errors import ConfigError
 
 
 class Processes(NamedTuple):

@@ -3,11 +3,10 @@
     python results/ship.py RUN NAME
     python results/ship.py RUN NAME --half      weights of 16 bits, scored anew: half the size
 
-Copies of the run folder what scoring needs to glimpse/models/NAME, without the paths of this machine.
+Copies of the run folder what scoring needs to glimpse/zoo/NAME, without the paths of this machine.
 """
 
 import argparse
-import dataclasses
 import json
 import re
 import shutil
@@ -16,15 +15,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from glimpse import shipped
-from glimpse.build import build_task
-from glimpse.config import Config, to_yaml
-from glimpse.data import DataError
-from glimpse.parsing import parse
-from glimpse.processes import processes
-from glimpse.results import REPOSITORY, origin, portable
-from glimpse.runs import BEST, Run, RunError
-from glimpse.settings import ConfigError
+from glimpse.distributed import processes
+from glimpse.errors import ConfigError, DataError, RunError
+from glimpse.models.settings import BackboneSettings
+from glimpse.tasks.base import build_task
+from glimpse.tasks.settings import CaptioningConfig, Config, load_config
+from glimpse.training import zoo as shipped
+from glimpse.training.result_rows import REPOSITORY, origin, portable
+from glimpse.training.run import BEST, Run
 
 MOST_BYTES = 25_000_000  # of all models together
 
@@ -72,7 +70,7 @@ def ship(run: Run, name: str, *, half: bool = False) -> Path:
     if half:
         weights, result["test"] = halved(run)
     content = {
-        "config.yaml": to_yaml(settings_of(run)).encode(),
+        "config.yaml": settings_of(run).to_yaml().encode(),
         "meta.json": as_json({**about, "command": as_typed(about["command"])}),
         "result.json": as_json(result),
         BEST: weights,
@@ -97,7 +95,7 @@ def halved(run: Run) -> tuple[bytes, dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder, processes(run.config.train.device, run.config.train.threads) as here:
         copy = Run(folder, run.config)
         copy.save(BEST, rounded, state)
-        task = build_task(run.config, here, run)
+        task = build_task(run.config, here, run, open_run=Run.open)
         copy.load_weights(task.model)
         return (copy.folder / BEST).read_bytes(), task.test()
 
@@ -105,11 +103,12 @@ def halved(run: Run) -> tuple[bytes, dict[str, Any]]:
 def settings_of(run: Run) -> Config:
     """The settings of a run, without the places of this machine."""
     file, _ = origin(run)
-    config = portable(run.config, parse(file=REPOSITORY / file if file else None))
+    config = portable(run.config, load_config(file=REPOSITORY / file if file else None))
     start = config.init_from
     if start is not None and Path(start).is_absolute():
-        config = dataclasses.replace(config, init_from=str(Path("runs", *Path(start).parts[-2:])))
-    return dataclasses.replace(config, encoder=dataclasses.replace(config.encoder, cache=None))
+        config = config.replace(init_from=str(Path("runs", *Path(start).parts[-2:])))
+    cached = isinstance(config, CaptioningConfig) and isinstance(config.encoder, BackboneSettings)
+    return config.replace(encoder={"feature_cache": None}) if cached else config
 
 
 def as_typed(command: list[str]) -> list[str]:

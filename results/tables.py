@@ -8,11 +8,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from glimpse.results import origin, read_rows
-from glimpse.runs import Run, RunError, write_atomically
-from glimpse.settings import ConfigError
-from glimpse.shipped import shipped_models
-from glimpse.view.results import (
+from glimpse.errors import ConfigError, RunError
+from glimpse.evaluation.result_rows import read_rows
+from glimpse.files import write_atomically
+from glimpse.training.result_rows import origin
+from glimpse.training.run import Run
+from glimpse.training.zoo import shipped_models
+from glimpse.view.result_tables import (
     Published,
     ablation_table,
     captions_table,

@@ -3,10 +3,10 @@
 import torch
 from helpers import draw
 
-from glimpse.data.parallel import TOKENISED
-from glimpse.data.translation import Pair
-from glimpse.translation import Translation
-from glimpse.view.aligned import Aligned
+from glimpse.data.parallel_text import TOKENISED
+from glimpse.data.sentence_pairs import Pair
+from glimpse.evaluation.translation_traces import Aligned
+from glimpse.metrics.translations import Translation
 
 PAIRS = (
     Pair(("on", "the", "3", "rd", "of", "may"), (("0", "5", "-", "3"),), ((5, 6), (5, 6), (0, 0), (2, 4))),

@@ -1,16 +1,12 @@
 """What several test files share: comparison, gradients by name, and models and data of the least size."""
 
-from dataclasses import replace
-from functools import lru_cache
-
 import torch
-import yaml
 
-from glimpse.build import build_model, make_model
-from glimpse.classification import Classification
 from glimpse.data import Batch, DataSet, Splits
-from glimpse.parsing import parse
-from glimpse.processes import Processes
+from glimpse.distributed import Processes
+from glimpse.tasks.build import build_model, make_model
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.tasks.settings import load_config
 
 ALONE = Processes(0, 1, torch.device("cpu"))
 
@@ -88,24 +84,33 @@ def under(module, *prefixes):
     return {name for name, _ in module.named_parameters() if name.startswith(prefixes)}
 
 
-@lru_cache
-def base_config():
-    return parse(TINY)
+def applicable(tiny, given):
+    """Of the settings of a tiny run by name, those that exist for the model and the attention that are given."""
+    model = str(given.get("model", "attention"))
+    kind = str(given.get("attention.places", given.get("attention.kind", "plane")))
+    memory = str(given.get("network.readout", "last")) in ("attend", "state_memory")
+    if model in ("cnn", "fc", "mlp"):
+        groups = ("read", "num_glimpses", "sensor.", "attention.", "loss.", "estimator.", "score.read")
+        idle = (*groups, "network.w", "network.g", "network.core", "network.conv_layers")
+        idle = idle if model == "cnn" else (*idle, "network.conv_channels")
+    elif kind == "grid":
+        idle = ("attention.std", "attention.learn_std", "attention.squash", "attention.clip")
+    else:
+        idle = (
+            ("attention.grid", "attention.window")
+            if memory
+            else ("attention.grid", "attention.window", "attention.scorer")
+        )
+    return {key: value for key, value in tiny.items() if not key.startswith(idle)}
 
 
 def tiny_config(*options):
-    """The config of a tiny model, with some settings changed, such as "--loss.rollouts=2" (parsing all is slow)."""
-    config = base_config()
-    for option in options:
-        key, value = option.removeprefix("--").split("=")
-        config = changed(config, key.split("."), yaml.safe_load(value))
-    return config
+    """The config of a tiny model, with some settings changed, such as "--loss.rollouts=2".
 
-
-def changed(config, path, value):
-    """A config with the setting at the end of the path changed."""
-    name, *rest = path
-    return replace(config, **{name: changed(getattr(config, name), rest, value) if rest else value})
+    Of settings that exist for another kind of attention or model only, nothing is heard: tests loop over kinds.
+    """
+    given = dict(option.removeprefix("--").split("=") for option in [*TINY, *options])
+    return load_config([f"--{key}={value}" for key, value in applicable(given, given).items()])
 
 
 def tiny_model(*options, image_shape=(1, 12, 14), num_classes=3):
@@ -140,14 +145,4 @@ class TinyData(DataSet):
 def make_task(*options, data, processes=ALONE):
     """The task of a tiny model on some data."""
     config = tiny_config(*options)
-    return Classification(
-        model=build_model(config, data),
-        data=Splits(data, data, data),
-        attention=config.attention,
-        loss=config.loss,
-        score=config.score,
-        seed=config.seed,
-        batch_size=config.train.batch_size,
-        limit=config.train.limit,
-        processes=processes,
-    )
+    return ClassificationTask(config, Splits(data, data, data), build_model(config, data), processes)

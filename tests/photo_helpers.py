@@ -61,7 +61,12 @@ SETTINGS = {
 
 def arguments(**settings: Any) -> list[str]:
     """The command line of a tiny run, some settings changed; a dot in a name is written as two underscores."""
-    return [f"--{key}={value}" for key, value in {**SETTINGS, **_dotted(settings)}.items()]
+    given = _dotted(settings)
+    kind = given.get("data.kind", "karpathy")
+    tiny = {key: value for key, value in SETTINGS.items() if kind == "karpathy" or key != "data.annotations"}
+    if kind == "digit_captions":
+        tiny = {key: value for key, value in tiny.items() if not key.startswith(("data.", "encoder."))}
+    return [f"--{key}={value}" for key, value in {**tiny, **given}.items()]
 
 
 def _dotted(settings: dict[str, Any]) -> dict[str, Any]:

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 import torch
+from helpers import applicable
 from torch import Tensor
 
-from glimpse.build import build_task
-from glimpse.config import Config
-from glimpse.engine import Engine
-from glimpse.parsing import parse
-from glimpse.processes import Processes
-from glimpse.runs import BEST, LAST, Run
+from glimpse.distributed import Processes
+from glimpse.tasks.base import build_task
+from glimpse.tasks.settings import Config, load_config
+from glimpse.training.engine import Engine
+from glimpse.training.run import BEST, LAST, Run
 
 Terms = dict[str, tuple[float, Tensor]]
 REPOSITORY = Path(__file__).parents[1]
@@ -96,24 +96,25 @@ TINY = {
 
 def tiny(settings: dict[str, Any] | None = None) -> list[str]:
     """The command line of a tiny run, some settings changed."""
-    return [f"--{key}={value}" for key, value in {**TINY, **(settings or {})}.items()]
+    given = {**TINY, **(settings or {})}
+    return [f"--{key}={value}" for key, value in applicable(given, given).items()]
 
 
 def tiny_config(settings: dict[str, Any] | None = None) -> Config:
     return _parse(tuple(tiny(settings)))
 
 
-_parse = functools.cache(parse)
+_parse = functools.cache(load_config)
 
 
 def make_engine(run: Run) -> Engine:
     """What train.py makes of a run in one process."""
     here = Processes(0, 1, torch.device("cpu"))
-    return Engine(build_task(run.config, here), run, here)
+    return Engine(build_task(run.config, here, open_run=Run.open), run, here)
 
 
 def new_engine(folder: Path, settings: dict[str, Any] | None = None) -> Engine:
-    run = Run.create(tiny_config(settings), name="tiny", about={"image_shape": [1, 60, 60]}, folder=folder)
+    run = Run.create(tiny_config(settings), name="tiny", metadata={"image_shape": [1, 60, 60]}, folder=folder)
     return make_engine(run)
 
 

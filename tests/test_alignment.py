@@ -7,9 +7,9 @@ from helpers import assert_close
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from glimpse.data.dates import Dates
-from glimpse.data.translation import Pair
-from glimpse.view.aligned import check_same_sentences
-from glimpse.view.alignment import HARD_NOTE, SHADE_NOTE, SPAN_NOTE, draw_alignments
+from glimpse.data.sentence_pairs import Pair
+from glimpse.evaluation.translation_traces import check_same_sentences
+from glimpse.view.alignment import HARD_NOTE, SPAN_NOTE, WEIGHT_NOTE, draw_alignments
 
 
 def drawn(axes):
@@ -79,7 +79,7 @@ def test_texts_are_written_as_they_are():
         "soft, soft attention",
         "05-3more (wrong)",
         "hard, hard attention",
-        "0 5 - 3 (right)",
+        "0 5 - 3 (correct)",
         "reference: 05-3",
     ]
     assert lines[6:12] == [
@@ -90,14 +90,14 @@ def test_texts_are_written_as_they_are():
         "(no words) (wrong)",
         "reference: 05",
     ]
-    assert " ".join(lines[12:-2]) == HARD_NOTE + SPAN_NOTE + SHADE_NOTE and lines[-2:] == ["0", "1"]
+    assert " ".join(lines[12:-2]) == HARD_NOTE + SPAN_NOTE + WEIGHT_NOTE and lines[-2:] == ["0", "1"]
 
 
 def test_of_own_sentences_nothing_is_said_to_be_right_or_wrong():
     own = [Pair(pair.source, ()) for pair in PAIRS]
     lines = texts(draw_alignments([some_aligned(pairs=own)]))
     assert "0 5 - 3 more" in lines and not any("reference" in line for line in lines)
-    assert " ".join(lines[-4:-2]) == SHADE_NOTE
+    assert " ".join(lines[-4:-2]) == WEIGHT_NOTE
 
 
 @pytest.mark.parametrize("dpi", [100, 150])
@@ -128,6 +128,6 @@ def test_wrong_arguments_are_named():
         draw_alignments([some_aligned(pairs=(), words=())])
     with pytest.raises(ValueError, match="same sentences, but those of hard and soft differ"):
         draw_alignments([some_aligned(), some_aligned("hard", pairs=PAIRS[::-1], words=WORDS[::-1])])
-    with pytest.raises(ValueError, match="attend to words, but none has one place to look at"):
+    with pytest.raises(ValueError, match="traces must be of models with attention, but none has none"):
         draw_alignments([some_aligned(), some_aligned(None)])
     check_same_sentences([some_aligned(), some_aligned(None)])

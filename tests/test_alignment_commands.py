@@ -14,13 +14,13 @@ from test_lengths import finished
 from test_report import data_of
 from translation_helpers import untrained, write_text
 
-from glimpse.build import build_data
-from glimpse.commands import alignments
+from glimpse.cli import alignments
 from glimpse.data.dates import dates
-from glimpse.loading import load_translator
-from glimpse.parsing import parse
-from glimpse.runs import Run
-from glimpse.translation import pairs_of
+from glimpse.data.sentence_pairs import pairs_of
+from glimpse.tasks.build import build_data
+from glimpse.tasks.settings import load_config
+from glimpse.training.load import load_translator
+from glimpse.training.run import Run
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +33,11 @@ def runs(tmp_path_factory):
     untrained(folder / "mixed", encoder__self_attention=1, encoder__heads=2)
     root = write_text(folder / "files")
     finished(folder / "text", data__kind="parallel", data__root=root, train__limit="null", score__limit="null")
-    Run.create(parse([]), name="classifier", about={}, folder=folder / "classifier")
-    captioner = parse(
+    Run.create(load_config([]), name="classifier", metadata={}, folder=folder / "classifier")
+    captioner = load_config(
         ["--model=captioner", "--data.kind=digit_captions", "--loss.baseline=none", "--attention.places=grid"]
     )
-    Run.create(captioner, name="captioner", about={}, folder=folder / "captioner")
+    Run.create(captioner, name="captioner", metadata={}, folder=folder / "captioner")
     return folder
 
 
@@ -87,7 +87,7 @@ def test_mistakes_are_found(runs, tmp_path, figures):
 def test_self_attention(runs, tmp_path, figures):
     assert evaluate("glimpses", runs / "mixed", "--self", "--images", 2, "--out", tmp_path / "maps.svg") == 0
     loaded = load_translator(runs / "mixed")
-    [expected] = alignments.self_maps(loaded, [pairs_of(dates().test, 3)[2].source])
+    [expected] = alignments.trace_self_attention(loaded, [pairs_of(dates().test, 3)[2].source])
     for head, found in enumerate(maps_of(figures[0])):
         assert_close(found, expected.weights[0, head])
     assert len(figures[0].axes) == 3 and (tmp_path / "maps.svg").stat().st_size > 1000
@@ -104,7 +104,7 @@ def test_own_sentences_are_drawn_and_only_translations_are_printed(runs, tmp_pat
     assert evaluate("translate", runs / "soft", "3 May 1998", "5/3/98", "--out", tmp_path / "own.html") == 0
     data = data_of((tmp_path / "own.html").read_text())
     assert [sentence["source"][0] for sentence in data["sentences"]] == ["3", "5"]
-    assert data["models"][0]["right"] == [None, None]
+    assert data["models"][0]["correct"] == [None, None]
 
 
 def test_the_report(runs, tmp_path, capsys):
@@ -113,10 +113,10 @@ def test_the_report(runs, tmp_path, capsys):
     assert evaluate(*command, "--images", 7, 2) == 0
     data = data_of(out.read_text())
     assert [sentence["index"] for sentence in data["sentences"]] == [7, 2]
-    assert [model["how"] for model in data["models"]] == ["soft", "hard", None]
+    assert [model["mode"] for model in data["models"]] == ["soft", "hard", None]
     pairs = pairs_of(dates().test, 8)
     for model, name in zip(data["models"], ("soft", "hard", "none"), strict=True):
-        for words, index in zip(model["words"], (7, 2), strict=True):
+        for words, index in zip(model["outputs"], (7, 2), strict=True):
             [one] = load_translator(runs / name).translate_pairs([pairs[index]])
             assert words == list(one.words)
     assert "Scores on the same 12 test sentences; 2 of them are shown." in out.read_text()
@@ -161,7 +161,7 @@ def test_compare(runs, tmp_path, capsys):
         ("report {soft} --images 3 --limit 3 --out {tmp}/x.html", r"--images must be in 0\.\.2, got 3"),
         (
             "glimpses {none} --out {tmp}/x.png",
-            r"{none} has one annotation for a whole sentence \(attention.places none\): there is no map of its .*",
+            r"{none} has one annotation for a whole sentence \(attention.kind final_state\): there is no map of its .*",
         ),
         ("translate {none} may --out {tmp}/x.png", "{none} has one annotation for a whole sentence .*"),
         ("translate {soft} may --out {tmp}/x.gif", "--out must end in .png or .pdf or .svg or .html or .htm, got .*"),

@@ -14,11 +14,11 @@ from matplotlib.patches import Ellipse, Rectangle
 from PIL import Image
 
 from glimpse.data import Batch
-from glimpse.settings import ConfigError
-from glimpse.view import animation
-from glimpse.view.animation import PALE, draw_frame, frames, save_animation
-from glimpse.view.drawing import RIGHT, WRONG
-from glimpse.view.looks import look
+from glimpse.errors import ConfigError
+from glimpse.evaluation.glimpse_traces import look
+from glimpse.view import video
+from glimpse.view.drawing import CORRECT_COLOR, OTHER_BAR_COLOR, WRONG_COLOR
+from glimpse.view.glimpse_animation import draw_frame, frames, save_animation
 
 NAMES = ("a", "b", "c")
 
@@ -54,7 +54,7 @@ def rectangles(axes):
     ]
 
 
-def colours(axes):
+def colors(axes):
     return [to_hex(bar.get_facecolor()).upper() for bar in axes.patches]
 
 
@@ -87,11 +87,11 @@ def test_soft_reads_show_their_footprint_or_their_weights():
     soft = looks_at("--read=soft")
     image, _, _ = strip(draw_frame([soft], 1, 2))
     ellipses = [patch for patch in image.patches if isinstance(patch, Ellipse)]
-    assert [ellipse.center for ellipse in ellipses] == [soft.points[1, 2].tolist()] * 2
+    assert [ellipse.center for ellipse in ellipses] == [tuple(soft.points[1, 2].tolist())] * 2
     assert ellipses[0].width == pytest.approx(2 * 0.1 * 15)
     grid = looks_at("--read=soft", "--attention.places=grid")
     image, _, _ = strip(draw_frame([grid], 1, 2))
-    assert_close(torch.tensor(image.images[1].get_array().data), grid.rollout.weights[1, 2].view(2, 3))
+    assert_close(torch.tensor(image.images[1].get_array().data), grid.rollout.attention_weights[1, 2].view(2, 3))
 
 
 def test_bars_are_the_answers_of_this_glimpse():
@@ -103,11 +103,17 @@ def test_bars_are_the_answers_of_this_glimpse():
     assert [text.get_weight() for text in bars.texts] == ["normal"] * 4 + ["bold"] * 2
     wrong, right, rare = (strip(draw_frame([looks], 1, step))[2] for step in range(3))
     assert words(rare) == ["a", "70%", "b", "30%", "c", "◂ true"]
-    assert colours(wrong) == [PALE, WRONG, PALE]
-    assert colours(right) == [PALE, PALE, RIGHT]
+    assert colors(wrong) == [OTHER_BAR_COLOR, WRONG_COLOR, OTHER_BAR_COLOR]
+    assert colors(right) == [OTHER_BAR_COLOR, OTHER_BAR_COLOR, CORRECT_COLOR]
     headings = [text.get_text() for text in frame.texts]
-    assert headings == ["model, hard read", "glimpse 1 of 3", "looks (true: c)", "sees", "says b, 50%: wrong"]
-    assert draw_frame([looks], 1, 1).texts[-1].get_text() == "says c, 60%: right"
+    assert headings == [
+        "model, hard attention",
+        "glimpse 1 of 3",
+        "image (true: c)",
+        "patches",
+        "predicts b, 50%: wrong",
+    ]
+    assert draw_frame([looks], 1, 1).texts[-1].get_text() == "predicts c, 60%: correct"
 
 
 def test_of_many_classes_the_ten_most_probable():
@@ -118,20 +124,20 @@ def test_of_many_classes_the_ten_most_probable():
     bars = strip(frame)[2]
     assert [bar.get_width() for bar in bars.patches] == pytest.approx(sorted(answers.tolist())[:1:-1])
     assert words(bars)[:4] == ["class number 2", "30%", "class number …", "18%"]
-    assert "looks (true: class number 0)" in [text.get_text() for text in frame.texts]  # which is not among the ten
+    assert "image (true: class number 0)" in [text.get_text() for text in frame.texts]  # which is not among the ten
 
 
 def test_several_labels_are_right_together():
     looks = looks_at(targets=[[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
     frame = draw_frame([answering(looks, [0.9, 0.4, 0.7])], 0, 0)
     bars = strip(frame)[2]
-    assert colours(bars) == [RIGHT, PALE, RIGHT]
+    assert colors(bars) == [CORRECT_COLOR, OTHER_BAR_COLOR, CORRECT_COLOR]
     assert words(bars) == ["a", "90% ◂ true", "b", "40%", "c", "70% ◂ true"]
-    assert [text.get_text() for text in frame.texts][2:] == ["looks (true: a, c)", "sees", "says a, c: right"]
+    assert [text.get_text() for text in frame.texts][2:] == ["image (true: a, c)", "patches", "predicts a, c: correct"]
     half = draw_frame([answering(looks, [0.9, 0.4, 0.3])], 0, 0)
-    assert colours(strip(half)[2]) == [WRONG, PALE, PALE]
-    assert half.texts[-1].get_text() == "says a: wrong"
-    assert draw_frame([answering(looks, [0.1, 0.4, 0.3])], 1, 0).texts[-1].get_text() == "says none: right"
+    assert colors(strip(half)[2]) == [WRONG_COLOR, OTHER_BAR_COLOR, OTHER_BAR_COLOR]
+    assert half.texts[-1].get_text() == "predicts a: wrong"
+    assert draw_frame([answering(looks, [0.1, 0.4, 0.3])], 1, 0).texts[-1].get_text() == "predicts none: correct"
 
 
 def test_a_model_that_is_done_stays_at_its_last_glimpse():
@@ -189,7 +195,7 @@ def test_nothing_is_cut_off_and_nothing_meets(options, shape, names):
     figure = draw_frame([answering(looks, [1.0] * len(names))] * 2, 0, 2)
     figure.draw_without_rendering()
     texts = [*figure.texts, *strip(figure)[2].texts, *strip(figure, 1)[2].texts]
-    assert figure.texts[0].get_text() == f"{'long name ' * 4}long name…, {looks.how} read"
+    assert figure.texts[0].get_text() == f"{'long name ' * 4}long name…, {looks.how} attention"
     boxes = [text.get_window_extent() for text in texts if text.get_text()]
     boxes += [axes.get_window_extent() for model in range(2) for axes in strip(figure, model)[:2]]
     for box in boxes:
@@ -224,7 +230,7 @@ def test_gif_shows_each_frame_for_its_time_without_bands_or_flicker(tmp_path):
     for shown, wanted in zip(pictures, drawn, strict=True):
         error = np.abs(shown - wanted).max(-1)
         gray = np.ptp(wanted, -1) == 0
-        assert error[gray].max() <= 2 and error.max() <= 60  # only thin edges between colours are rounded further
+        assert error[gray].max() <= 2 and error.max() <= 60  # only thin edges between colors are rounded further
         assert error.mean() < 0.2
         assert (shown[wanted.min(-1) == 255] == 255).all()  # white stays white
     for step in range(3):
@@ -240,15 +246,15 @@ def test_gif_keeps_the_time_of_frames_that_are_alike(tmp_path):
     assert len(pictures) == 1 and sum(times) == 1400
 
 
-def test_gif_of_few_colours_is_exact(tmp_path):
+def test_gif_of_few_colors_is_exact(tmp_path):
     pictures = [np.full((8, 8, 3), 255, np.uint8) for _ in range(3)]
     for index, picture in enumerate(pictures):
         picture[index, index + 1] = (200, 10 * index, 0)
-    animation._write_gif(tmp_path / "a.gif", pictures, [50, 60, 70])
+    video._write_gif(tmp_path / "a.gif", pictures, [50, 60, 70])
     read, times, _ = read_gif(tmp_path / "a.gif")
     assert times == [500, 600, 700]
     size = (tmp_path / "a.gif").read_bytes()[10] & 7
-    assert 2 ** (size + 1) == 256  # a table of all colours, so that the one for what stays as it was exists
+    assert 2 ** (size + 1) == 256  # a table of all colors, so that the one for what stays as it was exists
     assert all((one == other).all() for one, other in zip(read, pictures, strict=True))
 
 
@@ -318,7 +324,7 @@ def test_interrupted_writing_leaves_what_was_there(tmp_path, monkeypatch, suffix
 
     path = tmp_path / f"a.{suffix}"
     path.write_text("an older one")
-    monkeypatch.setattr(animation, "frames", interrupted)
+    monkeypatch.setattr("glimpse.view.glimpse_animation.frames", interrupted)
     with pytest.raises(KeyboardInterrupt):
         save_animation(path, [ramp()])
     assert path.read_text() == "an older one"

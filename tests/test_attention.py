@@ -6,17 +6,20 @@ import pytest
 import torch
 from helpers import assert_close, draw, reached, sum_of_hard_contexts, under
 
-from glimpse.attention import SCORERS, Attention, LocationAttention, read
-from glimpse.places import Categorical, Gaussian, Noise
-from glimpse.sensor import Sensor
+from glimpse.attention.annotation import Attention
+from glimpse.attention.distributions import Categorical, Gaussian
+from glimpse.attention.noise import Noise
+from glimpse.attention.reading import LocationAttention, read
+from glimpse.attention.scorers import SCORERS
+from glimpse.attention.sensor import Sensor
 
 BATCH, PLACES, STATE, SIZE, DIM = 3, 4, 5, 6, 7
 
 
-def make_attention(scorer="additive", how="soft", **options):
+def make_attention(scorer="additive", mode="soft", **options):
     torch.manual_seed(0)
     state_dim = SIZE if scorer == "dot" else STATE
-    return Attention(state_dim=state_dim, annotation_dim=SIZE, how=how, scorer=scorer, dim=DIM, **options).double()
+    return Attention(state_dim=state_dim, annotation_dim=SIZE, mode=mode, scorer=scorer, dim=DIM, **options).double()
 
 
 def make_locations(**settings):
@@ -122,12 +125,12 @@ def test_soft_reading_of_annotations():
     assert reading.log_prob is None
     assert torch.equal(reading.place, reading.attention.weights.argmax(1))
     assert torch.equal(attention(some_state(), memory, sample=False).context, reading.context)
-    assert attention(some_state(), memory, how="hard").log_prob is not None
+    assert attention(some_state(), memory, mode="hard").log_prob is not None
 
 
 @pytest.mark.parametrize("sample", [True, False])
 def test_hard_reading_of_annotations(sample):
-    attention = make_attention(how="hard")
+    attention = make_attention(mode="hard")
     memory = attention.annotate(some_annotations())
     distribution = attention.where(some_state(), memory)
     expected = distribution.sample(Noise(4)) if sample else distribution.weights.argmax(1)
@@ -151,7 +154,7 @@ def test_hard_reading_of_the_plane(sample):
 
 
 def test_soft_reading_of_the_plane():
-    attention, view = make_locations(how="soft", std=0.4), some_view()
+    attention, view = make_locations(mode="soft", std=0.4), some_view()
     reading = attention(some_state(), view)
     assert reading.log_prob is None
     assert torch.equal(reading.place, attention.where(some_state()).mean)
@@ -166,7 +169,7 @@ def test_soft_read_of_the_plane_is_the_expectation_of_its_hard_reads():
     view = Sensor(patch_size=3, num_scales=2).view(image.expand(count, -1, -1, -1))
     with torch.no_grad():
         hard = attention(state.expand(count, -1), view, noise=Noise(6)).context
-        soft = attention(state, Sensor(patch_size=3, num_scales=2).view(image), how="soft").context[0]
+        soft = attention(state, Sensor(patch_size=3, num_scales=2).view(image), mode="soft").context[0]
     error = hard.std(0) / math.sqrt(count)
     assert error.max() > 1e-4
     assert ((hard.mean(0) - soft).abs() <= 5 * error + 1e-9).all()
@@ -200,8 +203,8 @@ OWN = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]], dtype=torch.float64)
 
 def test_a_soft_read_clips_the_gradient_of_each_location_by_itself():
     """Of rows (3, 4), (0.3, 0.4) and (0, 0), each an example's own, a limit of 2 shortens the first alone."""
-    attention = make_locations(squash=False, clip=2.0)
-    attention(some_state(), Plane(OWN), how="soft").context.sum(1).mean().backward()
+    attention = make_locations(tanh_mean=False, max_grad_norm=2.0)
+    attention(some_state(), Plane(OWN), mode="soft").context.sum(1).mean().backward()
     clipped = torch.tensor([[1.2, 1.6], [0.3, 0.4], [0.0, 0.0]], dtype=torch.float64)
     assert_close(attention.head.bias.grad, clipped.mean(0), 1e-12)
     assert_close(attention.head.weight.grad, clipped.T @ some_state() / BATCH, 1e-12)
@@ -209,9 +212,9 @@ def test_a_soft_read_clips_the_gradient_of_each_location_by_itself():
 
 def test_the_estimator_of_a_hard_read_is_never_clipped():
     gradients = []
-    for clip in (None, 1e-6):
-        attention = make_locations(clip=clip)
-        attention(some_state(), Plane(OWN), how="hard", noise=Noise(0)).log_prob.mean().backward()
+    for max_grad_norm in (None, 1e-6):
+        attention = make_locations(max_grad_norm=max_grad_norm)
+        attention(some_state(), Plane(OWN), mode="hard", noise=Noise(0)).log_prob.mean().backward()
         gradients.append(attention.head.weight.grad)
     assert gradients[0].norm() > 0.1 and torch.equal(*gradients)
 
@@ -219,21 +222,24 @@ def test_the_estimator_of_a_hard_read_is_never_clipped():
 def test_a_limit_changes_no_location_and_needs_no_gradient():
     state = some_state()
     with torch.no_grad():
-        contexts = [make_locations(clip=clip)(state, Plane(OWN), how="soft").context for clip in (None, 0.1)]
+        contexts = [
+            make_locations(max_grad_norm=max_grad_norm)(state, Plane(OWN), mode="soft").context
+            for max_grad_norm in (None, 0.1)
+        ]
     assert torch.equal(*contexts)
 
 
 def test_the_limit_of_the_gradient_must_be_positive():
-    with pytest.raises(ValueError, match="clip must be None or positive, got 0.0"):
-        make_locations(clip=0.0)
+    with pytest.raises(ValueError, match="max_grad_norm must be None or positive, got 0.0"):
+        make_locations(max_grad_norm=0.0)
 
 
-@pytest.mark.parametrize("squash", [True, False])
-def test_mean_of_the_location(squash):
-    attention, state = make_locations(squash=squash), some_state() * 10
+@pytest.mark.parametrize("tanh_mean", [True, False])
+def test_mean_of_the_location(tanh_mean):
+    attention, state = make_locations(tanh_mean=tanh_mean), some_state() * 10
     linear = state @ attention.head.weight.T + attention.head.bias
     assert linear.abs().max() > 1
-    assert_close(attention.where(state).mean, linear.tanh() if squash else linear, 1e-12)
+    assert_close(attention.where(state).mean, linear.tanh() if tanh_mean else linear, 1e-12)
 
 
 def test_fixed_std():
@@ -242,7 +248,7 @@ def test_fixed_std():
     attention.set_std(0.125)
     assert attention.where(some_state()).std.tolist() == [[0.125, 0.125]] * BATCH
     mean = some_state()[:, :2]
-    assert torch.equal(attention.around(mean).mean, mean) and (attention.around(mean).std == 0.125).all()
+    assert torch.equal(attention.at_fixed_std(mean).mean, mean) and (attention.at_fixed_std(mean).std == 0.125).all()
     assert attention.state_dict()["std"] == 0.125
     other = make_locations(std=0.3)
     other.load_state_dict(attention.state_dict())
@@ -274,7 +280,7 @@ def test_gradient_of_a_hard_read_of_the_plane(learn_std):
 
 @pytest.mark.parametrize("learn_std", [False, True])
 def test_gradient_of_a_soft_read_of_the_plane(learn_std):
-    attention, state = make_locations(how="soft", learn_std=learn_std), some_state().requires_grad_()
+    attention, state = make_locations(mode="soft", learn_std=learn_std), some_state().requires_grad_()
     context = attention(state, some_view()).context
     assert reached(context.sum(), attention) == under(attention, "head", "std_head")
     assert torch.autograd.grad(context.sum(), state)[0].any()
@@ -300,9 +306,9 @@ def test_gradient_of_a_soft_read_of_annotations(scorer):
 
 def test_reinforce_and_soft_gradients_agree_for_a_linear_reward():
     """If the reward is linear in what is read, the soft gradient is the expectation of the hard one."""
-    attention, state, direction = make_attention(how="hard"), some_state(), draw(SIZE, dtype=torch.float64)
+    attention, state, direction = make_attention(mode="hard"), some_state(), draw(SIZE, dtype=torch.float64)
     memory = attention.annotate(some_annotations())
-    soft = attention(state, memory, how="soft").context @ direction
+    soft = attention(state, memory, mode="soft").context @ direction
     distribution = attention.where(state, memory)
     estimate = 0
     for place in range(PLACES):
@@ -316,8 +322,8 @@ def test_reinforce_and_soft_gradients_agree_for_a_linear_reward():
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: make_attention(how="firm"), "how must be 'hard' or 'soft', got 'firm'"),
-        (lambda: make_locations(how="firm"), "how must be 'hard' or 'soft', got 'firm'"),
+        (lambda: make_attention(mode="firm"), "mode must be 'hard' or 'soft', got 'firm'"),
+        (lambda: make_locations(mode="firm"), "mode must be 'hard' or 'soft', got 'firm'"),
         (lambda: make_attention("cosine"), "scorer must be one of additive, dot, bilinear, scaled_dot, got 'cosine'"),
         (
             lambda: Attention(state_dim=5, annotation_dim=6, scorer="dot"),
@@ -349,7 +355,7 @@ def test_wrong_annotations():
 
 def test_an_unknown_way_to_read_is_refused():
     attention, view = make_locations(), some_view()
-    with pytest.raises(ValueError, match="how must be 'hard' or 'soft', got 'firm'"):
-        attention(some_state(), view, how="firm")
-    with pytest.raises(ValueError, match="how must be 'hard' or 'soft', got 'firm'"):
+    with pytest.raises(ValueError, match="mode must be 'hard' or 'soft', got 'firm'"):
+        attention(some_state(), view, mode="firm")
+    with pytest.raises(ValueError, match="mode must be 'hard' or 'soft', got 'firm'"):
         read(Gaussian(torch.zeros(BATCH, 2), torch.ones(BATCH, 2)), view, "firm")

@@ -5,9 +5,10 @@ import torch
 from runs_helpers import assert_same_run, at_step, new_engine, silent, tiny, train_main, train_tiny
 
 from glimpse import build_data, load
-from glimpse.attention import SCORERS
-from glimpse.classification import Classification, score
-from glimpse.runs import Run
+from glimpse.attention.scorers import SCORERS
+from glimpse.evaluation.classify import score
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.training.run import Run
 
 KINDS = {
     "dot": {"attention.scorer": "dot"},
@@ -23,7 +24,7 @@ def settings_of(kind, read, **others):
 
 @pytest.fixture(autouse=True)
 def few_test_images(monkeypatch):
-    monkeypatch.setattr(Classification, "test", lambda self: self._greedy(self.data.test, 100))
+    monkeypatch.setattr(ClassificationTask, "test", lambda self: self._greedy(self.data.test, 100))
 
 
 @pytest.mark.parametrize("read", ["hard", "soft"])
@@ -48,7 +49,7 @@ def test_a_run_through_a_window_is_scored_as_it_was_trained(tmp_path):
     model, data = load(run.folder), build_data(run.config.data).test
     assert score(model, data, limit=100)["error"] == run.read_json("result.json")["test"]["error"]
     rollout = model(next(data.in_order(batch_size=50)).images, sample=False)
-    chosen = rollout.weights[:, 1:]  # the first glimpse is given
+    chosen = rollout.attention_weights[:, 1:]  # the first glimpse is given
     rows, columns = (
         (chosen > 0).unflatten(-1, (4, 5)).any(-1).sum(-1),
         (chosen > 0).unflatten(-1, (4, 5)).any(-2).sum(-1),

@@ -8,9 +8,9 @@ from matplotlib.colors import to_hex
 from PIL import Image
 from told_helpers import CAPTIONS, box_by_hand, some_told
 
-from glimpse.settings import ConfigError
+from glimpse.errors import ConfigError
 from glimpse.view.caption_animation import NOTE, caption_frames, draw_caption_frame, save_caption_animation
-from glimpse.view.drawing import ATTENTION, FADED, OPACITY
+from glimpse.view.drawing import ATTENTION_COLOR, FADED_BRIGHTNESS, MAP_OPACITY
 
 
 def words(figure):
@@ -31,9 +31,11 @@ def test_a_frame_has_the_map_of_its_word_of_its_image(how, channels):
             figure = draw_caption_frame([told], row, step)
             (axes,) = figure.axes
             image, cells = axes.images
-            assert_close(torch.tensor(image.get_array().data), FADED * told.images[row].float().mean(0) / 255)
+            assert_close(
+                torch.tensor(image.get_array().data), FADED_BRIGHTNESS * told.images[row].float().mean(0) / 255
+            )
             weights = told.weights[row][step - 1]
-            assert_close(torch.tensor(cells.get_array().data)[..., 3], OPACITY[how] * weights / weights.max())
+            assert_close(torch.tensor(cells.get_array().data)[..., 3], MAP_OPACITY[how] * weights / weights.max())
             assert cells.get_extent() == [0, 30, 24, 0] and axes.get_xlim() == (0, 25) and axes.get_ylim() == (20, 0)
             x0, y0, x1, y1 = box_by_hand(int(told.places[row][step - 1]))
             assert rectangles(axes) == ([(x0, y0, x1 - x0, y1 - y0)] if how == "hard" else [])
@@ -48,10 +50,10 @@ def test_an_image_begins_without_words():
     assert [text.get_text() for text in figure.texts] == ["soft, soft attention", NOTE]
 
 
-def test_the_word_being_said_is_emphasised_in_the_colour_of_its_map():
+def test_the_word_being_said_is_emphasised_in_the_color_of_its_map():
     figure = draw_caption_frame([some_told()], 0, 2)
     (patch,) = [text.get_bbox_patch() for text in figure.texts if text.get_bbox_patch()]
-    assert to_hex(patch.get_facecolor()).upper() == ATTENTION
+    assert to_hex(patch.get_facecolor()).upper() == ATTENTION_COLOR
 
 
 def test_models_side_by_side_and_the_shorter_holds_its_end():
@@ -61,7 +63,7 @@ def test_models_side_by_side_and_the_shorter_holds_its_end():
         for axes, its, word in ((left, long, step - 1), (right, short, 1)):
             weights = its.weights[0][word]
             drawn = torch.tensor(axes.images[1].get_array().data)[..., 3]
-            assert_close(drawn, OPACITY[its.how] * weights / weights.max())
+            assert_close(drawn, MAP_OPACITY[its.how] * weights / weights.max())
         assert left.get_position().x1 < right.get_position().x0
     assert words(draw_caption_frame([long, short], 0, 4))[-2:] == [("yes", False), ("no", True)]
     assert len(draw_caption_frame([long, short], 1, 2).axes[1].images) == 1  # who says nothing looks at nothing
@@ -122,7 +124,7 @@ def test_the_file_shows_each_frame_for_its_time(tmp_path):
     drawn = list(caption_frames([told]))
     for index, shown in enumerate(pictures):
         distances = [np.abs(shown - wanted).mean() for wanted in drawn]
-        assert int(np.argmin(distances)) == index and min(distances) < 2  # noise has more colours than a GIF
+        assert int(np.argmin(distances)) == index and min(distances) < 2  # noise has more colors than a GIF
     save_caption_animation(tmp_path / "a.mp4", [told], seconds=0.1, hold=0.2)
     assert b"ftyp" in (tmp_path / "a.mp4").read_bytes()[:16]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.gif", "a.mp4"]

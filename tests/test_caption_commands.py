@@ -11,13 +11,15 @@ from photo_helpers import SPLITS, arguments, draw_photo, evaluate, make_karpathy
 from PIL import Image
 from runs_helpers import train_main
 
-from glimpse import caption_metrics
-from glimpse.build import build_data, build_task
-from glimpse.captioning import Captioning, describe
-from glimpse.commands import captions
-from glimpse.loading import load_captioner
-from glimpse.parsing import parse
-from glimpse.runs import BEST, Run
+from glimpse.cli import captions
+from glimpse.evaluation.describe import describe
+from glimpse.metrics import captions as caption_metrics
+from glimpse.tasks.base import build_task
+from glimpse.tasks.build import build_data
+from glimpse.tasks.captioning import CaptioningTask
+from glimpse.tasks.settings import load_config
+from glimpse.training.load import load_captioner
+from glimpse.training.run import BEST, Run
 
 LEFT_OUT = "METEOR is left out, for it needs something."
 
@@ -31,9 +33,9 @@ def no_meteor(monkeypatch):
 
 def untrained(folder, **settings):
     """A run folder of a captioner that has learned nothing."""
-    config = parse(arguments(**settings))
+    config = load_config(arguments(**settings))
     task = build_task(config, ALONE)
-    run = Run.create(config, name=folder.name, about=task.about(), folder=folder)
+    run = Run.create(config, name=folder.name, about=task.metadata(), folder=folder)
     run.save(BEST, {f"model.{key}": value for key, value in task.model.state_dict().items()}, {})
 
 
@@ -53,7 +55,9 @@ def runs(tmp_path_factory):
     }
     with pytest.MonkeyPatch.context() as patch:
         epochs = count()
-        patch.setattr(Captioning, "validate", lambda self: {"error": -next(epochs), "BLEU-4": 0.0})  # the last is best
+        patch.setattr(
+            CaptioningTask, "validate", lambda self: {"error": -next(epochs), "BLEU-4": 0.0}
+        )  # the last is best
         for read in ("soft", "hard"):
             (folder / f"{read}.yaml").write_text(f"# Tiny.\nread: {read}\n")
             options = [*arguments(**settings, read=read), f"--run_dir={folder / read}"]
@@ -61,7 +65,7 @@ def runs(tmp_path_factory):
     untrained(folder / "wide", data__root=root, data__size=[64, 96])
     digits = {"data__kind": "digit_captions", "data__canvas": 64, "data__num_digits": 2, "encoder__name": "small"}
     untrained(folder / "grey", **digits)
-    Run.create(parse([]), name="classifier", about={}, folder=folder / "classifier")
+    Run.create(load_config([]), name="classifier", metadata={}, folder=folder / "classifier")
     return folder
 
 
@@ -256,7 +260,10 @@ def test_report_shows_what_it_scored(runs, tmp_path, capsys):
         ("caption {soft} {tmp}/none.jpg", "cannot read {tmp}/none.jpg: .*No such file or directory.*"),
         ("caption {soft} {soft}/config.yaml", "cannot read {soft}/config.yaml: cannot identify image file .*"),
         ("caption {soft} {soft}", "cannot read {soft}: .*Is a directory.*"),
-        ("caption {classifier} {photo}", "{classifier} does not write captions: it is a run of model attention"),
+        (
+            "caption {classifier} {photo}",
+            "{classifier} does not write captions: it is a run of model recurrent_attention",
+        ),
         (
             "caption {soft} {photo} --beside {classifier}",
             "{soft} writes captions and {classifier} classifies: they cannot be shown or compared together",

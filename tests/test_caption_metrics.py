@@ -13,8 +13,8 @@ from pycocoevalcap.bleu.bleu import Bleu
 from pycocoevalcap.cider.cider import Cider
 from pycocoevalcap.rouge.rouge import Rouge
 
-from glimpse import caption_metrics
-from glimpse.caption_metrics import (
+from glimpse.metrics import captions as caption_metrics
+from glimpse.metrics.captions import (
     bleu,
     bleu_each,
     caption_scores,

@@ -15,7 +15,7 @@ from glimpse.view.tables import Table
 
 
 def report(told, **changes):
-    arguments = {"title": "A title", "intro": "Words.", "told": told, "indices": range(len(told[0].images))}
+    arguments = {"title": "A title", "intro": "Words.", "traces": told, "indices": range(len(told[0].images))}
     return make_caption_report(**{**arguments, "tables": [], **changes})
 
 
@@ -31,7 +31,7 @@ def test_the_data_is_what_was_told(channels):
         kind, picture = picture_of(image["source"])
         assert kind == "png" and torch.equal(picture.view(20, 25, channels), pixels.permute(1, 2, 0))
     for model, its in zip(data["models"], told, strict=True):
-        assert (model["name"], model["how"]) == (its.name, its.how)
+        assert (model["name"], model["mode"]) == (its.name, its.how)
         assert model["grid"] == [2, 3] and model["cell"] == [12, 10]
         assert model["captions"] == [list(caption) for caption in CAPTIONS]
         assert model["places"] == [places.tolist() for places in its.places]
@@ -89,7 +89,7 @@ def test_a_hundred_images_are_small():
 def test_wrong_arguments_are_named():
     told = some_told()
     with pytest.raises(ValueError, match="told must be of at least one model, got none"):
-        make_caption_report(title="", intro="", told=[], indices=[], tables=[])
+        make_caption_report(title="", intro="", traces=[], indices=[], tables=[])
     with pytest.raises(ValueError, match="same images, but those of other and soft differ"):
         report([told, some_told(name="other", images=draw_bytes(2, 1, 20, 25, seed=9))])
     with pytest.raises(ValueError, match="indices must be those of the 2 images, got 3"):

@@ -8,8 +8,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from told_helpers import box_by_hand, some_told
 
-from glimpse.view.caption_sheet import MOST, NOTE, draw_captions
-from glimpse.view.drawing import ATTENTION, FADED, OPACITY
+from glimpse.view.caption_sheet import MAX_COLUMNS, NOTE, draw_captions
+from glimpse.view.drawing import ATTENTION_COLOR, FADED_BRIGHTNESS, MAP_OPACITY
 
 
 def rectangles(axes):
@@ -34,12 +34,12 @@ def test_each_panel_has_the_map_of_its_word_of_its_image_of_its_model(channels):
                 axes = next(panels)
                 assert axes.get_title() == word
                 image, cells = axes.images
-                assert_close(torch.tensor(image.get_array().data), FADED * shown.mean(-1))
+                assert_close(torch.tensor(image.get_array().data), FADED_BRIGHTNESS * shown.mean(-1))
                 weights = its.weights[row][index]
                 drawn = torch.tensor(cells.get_array().data)
                 assert drawn.shape == (2, 3, 4)
-                assert_close(drawn[..., 3], OPACITY[its.how] * weights / weights.max())
-                assert_close(drawn[..., :3], torch.tensor(to_rgb(ATTENTION)).expand(2, 3, 3))
+                assert_close(drawn[..., 3], MAP_OPACITY[its.how] * weights / weights.max())
+                assert_close(drawn[..., :3], torch.tensor(to_rgb(ATTENTION_COLOR)).expand(2, 3, 3))
                 assert cells.get_extent() == [0, 30, 24, 0]  # over the edge of the image, where it is cut:
                 assert axes.get_xlim() == (0, 25) and axes.get_ylim() == (20, 0)
                 x0, y0, x1, y1 = box_by_hand(int(its.places[row][index]))
@@ -88,7 +88,7 @@ def test_captions_and_references_are_written_once():
 
 @pytest.mark.parametrize("dpi", [100, 150])
 def test_long_captions_go_on_beneath_and_nothing_meets_or_is_cut_off(dpi):
-    long = tuple(f"word{number}" for number in range(2 * MOST + 1))
+    long = tuple(f"word{number}" for number in range(2 * MAX_COLUMNS + 1))
     wide = ("mmmmmmmmmmmmmmmmmmmmmmmm",) * 3
     references = [[("mmmmmmmmmm",) * 30], [("$a_", "b") * 20]]
     told = [
@@ -102,8 +102,8 @@ def test_long_captions_go_on_beneath_and_nothing_meets_or_is_cut_off(dpi):
     width, height = canvas.get_width_height()
     panels = [axes.get_window_extent() for axes in figure.axes]
     words = panels[1 : 1 + len(long)]
-    assert len({round(box.y0) for box in words[:MOST]}) == 1
-    for first, below in zip(words, words[MOST:], strict=False):  # in the same columns, one row further down
+    assert len({round(box.y0) for box in words[:MAX_COLUMNS]}) == 1
+    for first, below in zip(words, words[MAX_COLUMNS:], strict=False):  # in the same columns, one row further down
         assert below.x0 == pytest.approx(first.x0) and below.y1 < first.y0
     titles = [axes.title for axes in figure.axes if axes.get_title()]
     boxes = panels + [text.get_window_extent() for text in [*titles, *figure.texts]]

@@ -7,19 +7,21 @@ import torch
 from helpers import assert_close, draw, reached, under
 from torch import nn
 
-from glimpse.attention import SCORERS, Attention
-from glimpse.captioner import Captioner, Decoder, State
-from glimpse.places import Noise
-from glimpse.self_attention import Mixer
+from glimpse.attention.annotation import Attention
+from glimpse.attention.noise import Noise
+from glimpse.attention.scorers import SCORERS
+from glimpse.attention.self_attention import SelfAttentionStack
+from glimpse.models.decoder import Decoder, DecoderState, expected_context
+from glimpse.models.encoder_decoder import Captioner
 
 BATCH, PLACES, SIZE, STATE, EMBED, WORDS = 3, 5, 4, 6, 7, 8
 
 
-def make_decoder(*, how="soft", scorer="additive", window=None, axes=1, seed=0, **options):
+def make_decoder(*, mode="soft", scorer="additive", window=None, axes=1, seed=0, **options):
     torch.manual_seed(seed)
     state_dim = SIZE if scorer == "dot" else STATE
     attention = Attention(
-        state_dim=state_dim, annotation_dim=SIZE, how=how, scorer=scorer, dim=3, window=window, axes=axes
+        state_dim=state_dim, annotation_dim=SIZE, mode=mode, scorer=scorer, dim=3, window=window, axes=axes
     )
     sizes = {"vocabulary_size": WORDS, "embed_dim": EMBED, "state_dim": state_dim, "annotation_dim": SIZE}
     return Decoder(attention=attention, **sizes, **options).double()
@@ -101,18 +103,18 @@ def step_by_hand(decoder, word, hidden, cell, weights, values):
 
 
 @pytest.mark.parametrize("gate", [True, False])
-@pytest.mark.parametrize("how", ["soft", "hard"])
-def test_one_step_by_hand(how, gate):
-    decoder, values = make_decoder(how=how, gate=gate), some_values()
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+def test_one_step_by_hand(mode, gate):
+    decoder, values = make_decoder(mode=mode, gate=gate), some_values()
     memory = decoder.attention.annotate(values, some_mask())
-    state = State(draw(BATCH, STATE, seed=1).double() - 0.5, draw(BATCH, STATE, seed=2).double() - 0.5)
+    state = DecoderState(draw(BATCH, STATE, seed=1).double() - 0.5, draw(BATCH, STATE, seed=2).double() - 0.5)
     word = torch.tensor([3, 0, 7])
     step = decoder.step(word, state, memory, noise=Noise(0))
     scorer = decoder.attention.scorer
     scores = scorer.score(torch.tanh(scorer.query(state.hidden).unsqueeze(1) + scorer.key(values))).squeeze(-1)
     weights = scores.masked_fill(~some_mask(), -torch.inf).softmax(-1)
     assert_close(step.reading.attention.weights, weights, 1e-12)
-    if how == "hard":
+    if mode == "hard":
         assert_close(step.reading.log_prob, weights.gather(1, step.reading.place.unsqueeze(1)).squeeze(1).log(), 1e-12)
         weights = nn.functional.one_hot(step.reading.place, PLACES).double()
     for i in range(BATCH):
@@ -131,21 +133,21 @@ def test_a_gate_is_one_number_for_each_example():
 
 def test_the_start_is_a_layer_of_the_mean_of_what_there_is():
     decoder, values, mask = make_decoder(), some_values(), some_mask()
-    state = decoder.start(decoder.attention.annotate(values, mask))
+    state = decoder.initial_state(decoder.attention.annotate(values, mask))
     means = [values[0, :3].mean(0), values[1].mean(0), (values[2].sum(0) - values[2, 1]) / 4]
     for i, mean in enumerate(means):
         assert_close(state.hidden[i], torch.tensor(linear(decoder.initial_hidden[0], mean.tolist())).tanh(), 1e-7)
         assert_close(state.cell[i], torch.tensor(linear(decoder.initial_cell[0], mean.tolist())).tanh(), 1e-7)
-    everything = decoder.start(decoder.attention.annotate(values, torch.ones_like(mask)))
-    assert_close(decoder.start(decoder.attention.annotate(values)).hidden, everything.hidden, 1e-12)
+    everything = decoder.initial_state(decoder.attention.annotate(values, torch.ones_like(mask)))
+    assert_close(decoder.initial_state(decoder.attention.annotate(values)).hidden, everything.hidden, 1e-12)
 
 
-@pytest.mark.parametrize("how", ["soft", "hard"])
-def test_teacher_forcing_is_stepping(how):
-    decoder, words = make_decoder(how=how), some_words()
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+def test_teacher_forcing_is_stepping(mode):
+    decoder, words = make_decoder(mode=mode), some_words()
     memory = decoder.attention.annotate(some_values(), some_mask())
     telling = decoder(memory, words, noise=Noise(5))
-    state, noise = decoder.start(memory), Noise(5)
+    state, noise = decoder.initial_state(memory), Noise(5)
     for t in range(4):
         step = decoder.step(words[:, t], state, memory, noise=noise)
         state = step.state
@@ -153,11 +155,36 @@ def test_teacher_forcing_is_stepping(how):
         assert torch.equal(telling.weights[:, t], step.reading.attention.weights)
         assert torch.equal(telling.places[:, t], step.reading.place)
         assert torch.equal(telling.entropies[:, t], step.reading.attention.entropy())
-        if how == "hard":
+        if mode == "hard":
             assert torch.equal(telling.log_probs[:, t], step.reading.log_prob)
     assert telling.logits.shape == (BATCH, 4, WORDS) and telling.weights.shape == (BATCH, 4, PLACES)
     assert telling.places.dtype == torch.int64
-    assert (telling.log_probs is None) == (how == "soft")
+    assert (telling.log_probs is None) == (mode == "soft")
+
+
+@pytest.mark.parametrize("gate", [True, False])
+def test_the_output_may_be_given_another_context_than_the_recurrence(gate):
+    """Hard in the recurrence, the expectation in the output."""
+    decoder = make_decoder(mode="hard", gate=gate)
+    memory = decoder.attention.annotate(some_values(), some_mask())
+    word, state = torch.tensor([3, 0, 7]), decoder.initial_state(memory)
+    hard = decoder.step(word, state, memory, noise=Noise(0))
+    soft = decoder.step(word, state, memory, mode="soft")
+    mixed = decoder.step(word, state, memory, noise=Noise(0), output_context=expected_context)
+    assert hard.context is hard.output_context is hard.reading.context
+    assert torch.equal(mixed.context, hard.context) and torch.equal(mixed.output_context, soft.context)
+    for name in DecoderState._fields:
+        assert torch.equal(getattr(mixed.state, name), getattr(hard.state, name))
+    assert torch.equal(mixed.reading.place, hard.reading.place)
+    scale = decoder.gate(state.hidden).sigmoid() if gate else 1
+    other = scale * (soft.context - hard.context)
+    assert_close(mixed.logits - hard.logits, decoder.from_context(other) @ decoder.to_words.weight.T, 1e-12)
+    assert not reached(hard.logits.sum(), decoder) & under(decoder, "attention")
+    assert reached(mixed.logits.sum(), decoder) >= under(decoder, "attention")
+    words = some_words()
+    mixed = make_captioner(mode="hard")(some_images(), words, noise=Noise(1), output_context=expected_context)
+    plain = make_captioner(mode="hard")(some_images(), words, noise=Noise(1))
+    assert torch.equal(mixed.places, plain.places) and not torch.equal(mixed.logits, plain.logits)
 
 
 def test_the_last_word_is_predicted_not_read():
@@ -172,9 +199,9 @@ def test_the_last_word_is_predicted_not_read():
 
 
 def test_places():
-    decoder, words = make_decoder(how="hard"), some_words()
+    decoder, words = make_decoder(mode="hard"), some_words()
     memory = decoder.attention.annotate(some_values() * 5)
-    greedy, soft = decoder(memory, words, sample=False), decoder(memory, words, how="soft")
+    greedy, soft = decoder(memory, words, sample=False), decoder(memory, words, mode="soft")
     assert torch.equal(greedy.places, greedy.weights.argmax(-1))
     assert torch.equal(soft.places, soft.weights.argmax(-1))
     chosen = greedy.weights.gather(2, greedy.places.unsqueeze(2)).squeeze(2)
@@ -187,11 +214,11 @@ def test_places():
 def test_soft_context_is_the_expectation_of_hard_ones(scorer):
     decoder = make_decoder(scorer=scorer)
     memory = decoder.attention.annotate(some_values(), some_mask())
-    word, state = torch.tensor([1, 2, 3]), decoder.start(memory)
-    soft = decoder.step(word, state, memory, how="soft").reading
+    word, state = torch.tensor([1, 2, 3]), decoder.initial_state(memory)
+    soft = decoder.step(word, state, memory, mode="soft").reading
     seen, total = torch.zeros(BATCH, PLACES), torch.zeros(BATCH, SIZE, dtype=torch.float64)
     for seed in range(200):
-        hard = decoder.step(word, state, memory, how="hard", noise=Noise(seed)).reading
+        hard = decoder.step(word, state, memory, mode="hard", noise=Noise(seed)).reading
         for i in range(BATCH):
             if not seen[i, hard.place[i]]:
                 seen[i, hard.place[i]] = 1
@@ -218,7 +245,7 @@ def test_gradients_of_a_soft_captioner(scorer, gate):
 )
 @pytest.mark.parametrize("window", [None, 1])
 def test_gradients_of_a_hard_captioner(scorer, scores, window):
-    model, words = make_captioner(how="hard", scorer=scorer, window=window, axes=2), some_words()
+    model, words = make_captioner(mode="hard", scorer=scorer, window=window, axes=2), some_words()
     telling = model(some_images(), words, noise=Noise(0))
     everything = {name for name, _ in model.named_parameters()}
     where = under(model, "decoder.attention.window", *(f"decoder.attention.scorer.{part}" for part in scores))
@@ -230,7 +257,7 @@ def test_gradients_of_a_hard_captioner(scorer, scores, window):
 
 def some_mixer():
     torch.manual_seed(1)
-    return Mixer(dim=SIZE, heads=2, num_layers=2).double()
+    return SelfAttentionStack(dim=SIZE, heads=2, num_layers=2).double()
 
 
 def test_a_mixer_comes_between_encoder_and_decoder():
@@ -274,11 +301,11 @@ def test_padded_sentences_with_a_window_and_a_mixer():
         assert_close(padded.weights[i, :, :length], alone.weights[0], 1e-12)
 
 
-@pytest.mark.parametrize("how", ["soft", "hard"])
+@pytest.mark.parametrize("mode", ["soft", "hard"])
 @pytest.mark.parametrize("window", [None, 1])
 @pytest.mark.parametrize("mixer", [None, some_mixer()])
-def test_one_example_alone(how, window, mixer):
-    model, images, words = make_captioner(how=how, window=window, axes=2, mixer=mixer), some_images(), some_words()
+def test_one_example_alone(mode, window, mixer):
+    model, images, words = make_captioner(mode=mode, window=window, axes=2, mixer=mixer), some_images(), some_words()
     together = model(images, words, sample=False)
     for i in range(BATCH):
         alone = model(images[i : i + 1], words[i : i + 1], sample=False)
@@ -335,6 +362,16 @@ def test_dropout_spares_the_state_and_the_attention():
     assert not torch.equal(dropped.logits, whole.logits)
 
 
+def test_parameters_that_decide_where_to_look_and_old_keywords():
+    model = make_captioner()
+    named = {id(parameter): name for name, parameter in model.named_parameters()}
+    found = {named[id(parameter)] for parameter in model.attention_parameters()}
+    assert found == under(model, "decoder.attention") and found
+    for call, source in ((model, some_images()), (model.decoder, model.annotate(some_images()))):
+        with pytest.raises(TypeError, match="^the keyword how is now mode$"):
+            call(source, some_words(), how="soft")
+
+
 def test_what_cannot_be():
     for dropout in (-0.1, 1.0, float("nan")):
         with pytest.raises(ValueError, match=f"dropout must be at least 0 and less than 1, got {dropout}"):
@@ -343,8 +380,8 @@ def test_what_cannot_be():
     decoder.annotation_dim = 9
     with pytest.raises(ValueError, match="the decoder reads annotations of size 9, the encoder makes 4"):
         Captioner(encoder=Halves(), decoder=decoder)
-    with pytest.raises(ValueError, match="how must be 'hard' or 'soft', got 'firm'"):
-        make_captioner()(some_images(), some_words(), how="firm")
+    with pytest.raises(ValueError, match="mode must be 'hard' or 'soft', got 'firm'"):
+        make_captioner()(some_images(), some_words(), mode="firm")
 
 
 @pytest.mark.parametrize("shape", [(2,), (3, 1), ()])
@@ -352,7 +389,7 @@ def test_wrong_word(shape):
     decoder = make_decoder()
     memory = decoder.attention.annotate(some_values())
     with pytest.raises(ValueError, match=r"word must have shape \(3,\), one for each example, got \("):
-        decoder.step(torch.zeros(shape, dtype=torch.int64), decoder.start(memory), memory)
+        decoder.step(torch.zeros(shape, dtype=torch.int64), decoder.initial_state(memory), memory)
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 5), (3, 1), (3, 2, 1)])

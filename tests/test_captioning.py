@@ -11,18 +11,23 @@ from helpers import ALONE, assert_close, reached
 from PIL import Image
 from runs_helpers import REPOSITORY, _load_script, assert_same_run, train_main
 
-from glimpse import caption_metrics, captioning, losses
-from glimpse.attention import SCORERS, Attention
-from glimpse.build import build_task
-from glimpse.captioner import Captioner
-from glimpse.captioning import Captioning, Description, describe, score_captions
+from glimpse import losses
+from glimpse.attention.annotation import Attention
+from glimpse.attention.noise import Noise
+from glimpse.attention.scorers import SCORERS
 from glimpse.data.digit_grammar import Digit
-from glimpse.glimpses import GridGlimpses
-from glimpse.loading import load_captioner, load_runs
-from glimpse.parsing import parse
-from glimpse.places import Noise
-from glimpse.runs import Run, RunError
-from glimpse.settings import ConfigError
+from glimpse.errors import ConfigError, RunError
+from glimpse.evaluation import describe as describe_module
+from glimpse.evaluation.describe import Description, describe, score_captions
+from glimpse.metrics import captions as caption_metrics
+from glimpse.models.encoder_decoder import Captioner
+from glimpse.models.glimpses import GridGlimpses
+from glimpse.tasks import captioning
+from glimpse.tasks.base import build_task
+from glimpse.tasks.captioning import CaptioningTask
+from glimpse.tasks.settings import load_config
+from glimpse.training.load import load_captioner, load_runs
+from glimpse.training.run import Run
 
 TINY = {
     "seed": 0,
@@ -59,7 +64,7 @@ TINY = {
 }
 
 
-TEST = Captioning.test
+TEST = CaptioningTask.test
 
 
 def options(**settings):
@@ -67,7 +72,7 @@ def options(**settings):
 
 
 def make(**settings):
-    return build_task(parse(options(**settings)), ALONE)
+    return build_task(load_config(options(**settings)), ALONE, open_run=Run.open)
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +82,14 @@ def tasks():
 
 def terms_of(task, seed=3):
     batch = next(iter(task.batches(0)))
-    return batch, task.losses(task.model, batch, Noise(seed))
+    return batch, task.loss_terms(task.model, batch, Noise(seed))
 
 
 def test_classifier_and_captioner_hold_the_same_attention(tasks):
     """One class, and the same reading for the same inputs, hard and soft."""
-    grid = build_task(parse(["--attention.places=grid", "--train.limit=128"]), ALONE).model.glimpses
+    grid = build_task(
+        load_config(["--attention.places=grid", "--train.limit=128"]), ALONE, open_run=Run.open
+    ).model.glimpses
     captioner = tasks["soft"].model
     assert isinstance(grid, GridGlimpses) and type(grid.attention) is type(captioner.decoder.attention) is Attention
     one, other = (Attention(state_dim=4, annotation_dim=5, dim=3) for _ in range(2))
@@ -90,12 +97,12 @@ def test_classifier_and_captioner_hold_the_same_attention(tasks):
     state, annotations = torch.randn(2, 4), torch.randn(2, 6, 5)
     for how in ("soft", "hard"):
         first, second = (
-            attention(state, attention.annotate(annotations), how=how, noise=Noise(1)) for attention in (one, other)
+            attention(state, attention.annotate(annotations), mode=how, noise=Noise(1)) for attention in (one, other)
         )
         assert torch.equal(first.context, second.context) and torch.equal(first.place, second.place)
     weights = one.where(state, one.annotate(annotations)).weights
     assert_close(
-        one(state, one.annotate(annotations), how="soft").context,
+        one(state, one.annotate(annotations), mode="soft").context,
         torch.einsum("bl,bla->ba", weights, annotations),
         1e-6,
     )
@@ -158,7 +165,7 @@ def test_moving_average():
 def test_mixing_reads_softly_as_often_as_it_says():
     task = make(read="hard", **{"loss.mix": 0.4, "train.batch_size": 4})
     batch = next(iter(task.batches(0)))
-    soft = sum("reinforce" not in task.losses(task.model, batch, Noise(seed)) for seed in range(150))
+    soft = sum("reinforce" not in task.loss_terms(task.model, batch, Noise(seed)) for seed in range(150))
     assert abs(soft / 150 - 0.4) < 4 * math.sqrt(0.24 / 150)
 
 
@@ -166,19 +173,19 @@ def test_the_share_of_soft_batches_may_change():
     task = make(read="hard", **{"loss.mix": 1.0, "loss.mix_end": 0.5})
     shares = []
     for progress in (0.0, 0.25, 0.5, 1.0):
-        task.schedule(progress)
-        shares.append(task.mix)
+        task.on_progress(progress)
+        shares.append(task.soft_fraction)
     assert shares == [1.0, 0.875, 0.75, 0.5]
-    task.schedule(0.0)
+    task.on_progress(0.0)
     assert "reinforce" not in terms_of(task)[1]
     early = make(read="hard", **{"loss.mix": 1.0, "loss.mix_end": 0.5, "loss.mix_until": 0.5})
     early.schedule(0.25)
-    assert early.mix == 0.75
+    assert early.soft_fraction == 0.75
     early.schedule(0.9)
-    assert early.mix == 0.5
+    assert early.soft_fraction == 0.5
     kept = make(read="hard", **{"loss.mix": 0.3})
     kept.schedule(0.9)
-    assert kept.mix == pytest.approx(0.3)
+    assert kept.soft_fraction == pytest.approx(0.3)
 
 
 # Scores
@@ -233,16 +240,18 @@ def test_meteor_only_if_asked(monkeypatch):
 
 def test_validation_is_greedy_and_the_test_has_its_beam(monkeypatch):
     """Both have the run's length penalty, way to read and longest caption."""
-    task = make(read="hard", **{"score.beam": 3, "score.length_penalty": 0.7, "score.read": "soft", "score.limit": 4})
-    calls, beam = [], captioning.beam
+    task = make(
+        read="hard", **{"score.beam_width": 3, "score.length_penalty": 0.7, "score.read": "soft", "score.limit": 4}
+    )
+    calls, beam = [], describe_module.beam
 
     def watched(*arguments, **options):
         calls.append(options)
         return beam(*arguments, **options)
 
-    monkeypatch.setattr(captioning, "beam", watched)
+    monkeypatch.setattr(describe_module, "beam", watched)
     scores = task.validate()
-    assert calls == [{"width": 1, "length_penalty": 0.7, "max_length": 8, "how": "soft"}]
+    assert calls == [{"beam_width": 1, "length_penalty": 0.7, "max_length": 8, "mode": "soft"}]
     assert scores["images"] == 4 and scores["error"] == 1 - scores["true_and_complete"]
     monkeypatch.setattr(captioning, "describe", lambda *arguments, **options: calls.append(options))
     monkeypatch.setattr(captioning, "score_captions", lambda told: {})
@@ -260,9 +269,9 @@ def test_places_are_those_attended_to(tasks):
     [description] = describe(task.model, task.vocabulary, task.data.test, limit=1, max_length=5)
     batch = next(task.data.test.in_order(batch_size=1))
     annotations = task.model.annotate(batch.images)
-    state, word, places = task.model.eval().decoder.start(annotations), torch.tensor([1]), []
+    state, word, places = task.model.eval().decoder.initial_state(annotations), torch.tensor([1]), []
     for _ in description.words:
-        step = task.model.decoder.step(word, state, annotations, how="hard", sample=False)
+        step = task.model.decoder.step(word, state, annotations, mode="hard", sample=False)
         logits = step.logits.clone()
         logits[:, :2] = -math.inf  # neither padding nor a second start
         word, state = logits.argmax(1), step.state
@@ -283,7 +292,7 @@ FEW = 60  # test images, where there are 5000
 def few_test_images():
     """Spares the scoring of all of them; that a test takes all is looked at above."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Captioning, "test", lambda self: self.scores(self.data.test, self.score.beam, FEW))
+        patch.setattr(CaptioningTask, "test", lambda self: self.scores(self.data.test, self.score.beam_width, FEW))
         yield
 
 
@@ -311,7 +320,7 @@ def trained(request, tmp_path_factory):
 def test_the_settings_make_the_attention():
     model = make(**KINDS["local"]).model
     attention, mixer = model.decoder.attention, model.mixer
-    assert isinstance(attention.scorer, SCORERS["dot"]) and (attention.window.reach, attention.window.axes) == (2, 2)
+    assert isinstance(attention.scorer, SCORERS["dot"]) and (attention.window.radius, attention.window.axes) == (2, 2)
     assert len(mixer.layers) == 2 and mixer.layers[0].attention.heads == 3 and model.image_size == (84, 84)
     batch = next(make().data.test.in_order(batch_size=2))
     memory = model.annotate(batch.images)
@@ -319,7 +328,7 @@ def test_the_settings_make_the_attention():
     assert memory.extent.tolist() == [[7, 7]] * 2
     weights = attention.where(memory.values[:, 0], memory).weights
     assert ((weights > 0).sum(1) <= 25).all()
-    assert mixer.maps(model.encoder(batch.images)).shape == (2, 2, 3, 49, 49)
+    assert mixer.attention_maps(model.encoder(batch.images)).shape == (2, 2, 3, 49, 49)
 
 
 def test_score_of_a_run_is_that_of_its_test(trained, capsys, monkeypatch):
@@ -343,7 +352,7 @@ def test_the_run_has_its_words(trained):
 
 
 def test_stopped_and_resumed_is_the_same(trained, tmp_path):
-    from glimpse.training import train
+    from glimpse.training.train import train
 
     def stop(engine):
         raise KeyboardInterrupt
@@ -375,8 +384,8 @@ def test_a_run_of_digits_can_be_watched(trained, tmp_path, capsys):
 
 
 def test_a_classifier_is_no_captioner(tmp_path):
-    run = Run.create(parse([]), name="", about={}, folder=tmp_path / "run")
-    with pytest.raises(RunError, match="is not the run of a captioner, but of model attention"):
+    run = Run.create(load_config([]), name="", metadata={}, folder=tmp_path / "run")
+    with pytest.raises(RunError, match="is not the run of a captioner, but of model recurrent_attention"):
         load_captioner(run.folder)
 
 
@@ -390,10 +399,16 @@ def test_broken_words(trained, tmp_path):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"model": "attention"}, "model must be captioner with data.kind digit_captions, coco, karpathy, and with no"),
-        ({"data.kind": "cluttered", "data.num_digits": 1}, "got 'captioner with data.kind cluttered'"),
-        ({"loss.baseline": "learned"}, "loss.baseline must be none or moving_average for captions"),
-        ({"data.num_digits": 5}, "^data.num_digits must be at most 4, got 5$"),
+        (
+            {"model": "attention"},
+            "^data.kind must be one of .* recurrent_attention, got 'digit_captions', which is for mod",
+        ),
+        (
+            {"data.kind": "cluttered", "data.num_digits": 1},
+            "with model captioner, got 'cluttered', which is for model rec",
+        ),
+        ({"loss.baseline": "learned"}, "^estimator.baseline must be one of none, moving_average, got 'learned'"),
+        ({"data.num_digits": 5}, "^data.max_digits must be at most 4, got 5"),
         (
             {"data.num_digits": 4, "data.canvas": 83},
             r"^data.canvas must be of at least 7056 pixels, so that 4 digits find room, got \[83, 83\]$",
@@ -407,13 +422,13 @@ def test_settings_that_do_not_go_together(settings, message):
 
 
 def test_moving_average_is_for_captions_only():
-    with pytest.raises(ConfigError, match="loss.baseline must be none or moving_average for captions and tra"):
-        parse(["--loss.baseline=moving_average"])
+    with pytest.raises(ConfigError, match="estimator.baseline must be one of .*, leave_one_out, got 'moving_average'"):
+        load_config(["--loss.baseline=moving_average"])
 
 
 @pytest.mark.parametrize("read", ["soft", "hard"])
 def test_config_files(read):
-    config = parse(file=REPOSITORY / "configs" / f"digit_captions_{read}.yaml")
-    task = build_task(config, ALONE)
-    assert task.model.how == read and task.data.test.image_shape == (1, 84, 84)
+    config = load_config(file=REPOSITORY / "configs" / f"digit_captions_{read}.yaml")
+    task = build_task(config, ALONE, open_run=Run.open)
+    assert task.model.mode == read and task.data.test.image_shape == (1, 84, 84)
     assert task.model.encoder.grid(84, 84) == (7, 7)

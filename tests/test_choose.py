@@ -4,8 +4,8 @@ import pytest
 import torch
 from helpers import assert_close, draw
 
-from glimpse.classification import Outcome
-from glimpse.view.choose import choose, confidence, likelihood
+from glimpse.evaluation.classify import Outcome
+from glimpse.evaluation.select import choose, confidence, likelihood
 
 
 def outcome(answers, targets):

@@ -10,12 +10,13 @@ from helpers import ALONE, TinyData, assert_close, draw, draw_bytes, reached, ti
 from torch import nn
 
 from glimpse import losses
-from glimpse.build import make_model
-from glimpse.classification import Outcome, noise_seed, observe, score, summarise
-from glimpse.classifier import Rollout
-from glimpse.metrics import wilson_interval
-from glimpse.places import Noise
-from glimpse.processes import Processes
+from glimpse.attention.noise import Noise
+from glimpse.distributed import Processes
+from glimpse.evaluation.classify import ClassificationScores, Outcome, observe, score
+from glimpse.metrics.statistics import wilson_interval
+from glimpse.models.rollout import Rollout
+from glimpse.seeding import noise_seed
+from glimpse.tasks.build import make_model
 
 CPU = torch.device("cpu")
 IMAGES, TARGETS = draw_bytes(10, 1, 12, 14), torch.arange(10) % 3
@@ -30,7 +31,7 @@ def first_batch(task):
 
 
 def terms_of(task, seed=5):
-    return task.losses(task.model, first_batch(task), Noise(seed))
+    return task.loss_terms(task.model, first_batch(task), Noise(seed))
 
 
 def rollout_of(task, seed=5, rollouts=1, **settings):
@@ -47,20 +48,20 @@ def test_a_soft_start_reads_hard_batches_softly():
     options = ("--read=hard", "--loss.rollouts=3", "--loss.mix_end=0", "--loss.mix_until=0.5", "--loss.mix=1")
     task = make_task(*options)
     terms = terms_of(task)
-    rollout, targets = rollout_of(task, how="soft")
+    rollout, targets = rollout_of(task, mode="soft")
     assert set(terms) == {"cross_entropy", "error"}
     assert_close(terms["cross_entropy"][1], losses.cross_entropy(rollout.logits, targets))
-    task.schedule(0.6)
+    task.on_progress(0.6)
     assert "reinforce" in terms_of(task)
-    task.schedule(0.25)
+    task.on_progress(0.25)
     soft = sum("reinforce" not in terms_of(task, seed) for seed in range(150))
     assert abs(soft / 150 - 0.5) < 4 * math.sqrt(0.25 / 150)
 
 
 def test_a_soft_read_leaves_the_baseline_idle():
-    assert make_task("--read=hard", "--loss.baseline=learned").all_parameters_used
+    assert make_task("--read=hard", "--loss.baseline=learned").every_parameter_has_gradient
     for mix in (["--loss.mix=0.5"], ["--loss.mix=0", "--loss.mix_end=0.5"]):
-        assert not make_task("--read=hard", "--loss.baseline=learned", *mix).all_parameters_used
+        assert not make_task("--read=hard", "--loss.baseline=learned", *mix).every_parameter_has_gradient
 
 
 @pytest.mark.parametrize("options", [("--read=soft",), ("--attention.policy=random",), ("--model=fc",)])
@@ -82,21 +83,21 @@ def test_soft_learns_from_cross_entropy_alone(places, rollouts):
     assert_close(terms["error"][1], (rollout.logits[:, -1].argmax(-1) != targets).float().mean())
 
 
-@pytest.mark.parametrize("when", ["each", "last"])
+@pytest.mark.parametrize("when", ["every_step", "last_step"])
 def test_cross_entropy_after_each_glimpse_or_the_last(when):
     task = make_task("--read=soft", f"--loss.classify={when}")
     rollout, targets = rollout_of(task)
-    logits = rollout.logits if when == "each" else rollout.logits[:, -1:]
+    logits = rollout.logits if when == "every_step" else rollout.logits[:, -1:]
     expected = nn.functional.cross_entropy(logits.flatten(0, 1), targets.repeat_interleave(logits.shape[1]))
     assert_close(terms_of(task)["cross_entropy"][1], expected)
 
 
 def test_a_single_given_glimpse_leaves_nothing_to_reinforce():
     assert set(terms_of(make_task("--num_glimpses=1"))) == {"cross_entropy", "error"}
-    assert not make_task("--num_glimpses=1").all_parameters_used
+    assert not make_task("--num_glimpses=1").every_parameter_has_gradient
     learned = make_task("--num_glimpses=1", "--attention.first=learned")
-    assert "reinforce" in terms_of(learned) and learned.all_parameters_used
-    assert make_task("--num_glimpses=2").all_parameters_used
+    assert "reinforce" in terms_of(learned) and learned.every_parameter_has_gradient
+    assert make_task("--num_glimpses=2").every_parameter_has_gradient
 
 
 def returns_by_hand(rollout, targets):
@@ -198,7 +199,7 @@ def test_normalised_advantages():
     assert_close(terms_of(task)["reward"][1], returns.mean())
 
 
-@pytest.mark.parametrize("when, discount", [("last", 1.0), ("each", 0.0), ("each", 0.5)])
+@pytest.mark.parametrize("when, discount", [("last_step", 1.0), ("every_step", 0.0), ("every_step", 0.5)])
 def test_rewards_as_configured(when, discount):
     task = make_task(
         "--loss.baseline=none", "--loss.normalise=false", f"--loss.reward_when={when}", f"--loss.discount={discount}"
@@ -206,7 +207,7 @@ def test_rewards_as_configured(when, discount):
     rollout, targets = rollout_of(task)
     right = (rollout.logits.argmax(-1) == targets.unsqueeze(1)).float()
     last = right[:, 2]
-    first = last if when == "last" else right[:, 1] + discount * last
+    first = last if when == "last_step" else right[:, 1] + discount * last
     returns = torch.stack([first, last], 1)
     terms = terms_of(task)
     assert_close(terms["reinforce"][1], reinforce_by_hand(rollout, returns))
@@ -247,13 +248,13 @@ def test_only_weighted_terms_have_a_gradient_and_together_they_reach_everything(
 
 
 @pytest.mark.parametrize("options", [("--read=hard",), ("--read=soft",), ("--loss.mix_end=0", "--loss.mix=1")])
-@pytest.mark.parametrize("readout", ["last", "attend"])
+@pytest.mark.parametrize("readout", ["last", "state_memory"])
 def test_halting_unit(options, readout):
     task = make_task("--network.halt=true", "--loss.glimpse_cost=0.125", f"--network.readout={readout}", *options)
     terms = terms_of(task)
-    rollout, targets = rollout_of(task, how="hard" if options == ("--read=hard",) else "soft")
+    rollout, targets = rollout_of(task, mode="hard" if options == ("--read=hard",) else "soft")
     each = -rollout.logits.log_softmax(-1)[torch.arange(4), :, targets]
-    stop, going = rollout.halting.sigmoid(), torch.ones(4)
+    stop, going = rollout.halt_logits.sigmoid(), torch.ones(4)
     cost = glimpses = 0.0
     for t in range(3):
         here = going * (stop[:, t] if t < 2 else 1)
@@ -285,13 +286,13 @@ def test_a_halting_unit_changes_nothing_else():
 )
 def test_std_shrinks_geometrically(progress, expected):
     task = make_task("--attention.std=0.4", "--attention.std_end=0.1", "--attention.std_until=0.5")
-    task.schedule(progress)
+    task.on_progress(progress)
     assert_close(task.model.glimpses.attention.std, expected)
 
 
 def test_std_stays_unless_told_to_shrink():
     task = make_task("--attention.std=0.4")
-    task.schedule(1.0)
+    task.on_progress(1.0)
     assert_close(task.model.glimpses.attention.std, 0.4)
     make_task("--attention.places=grid", "--attention.std_end=0.1").schedule(0.5)  # there is no std to change
 
@@ -306,7 +307,7 @@ def test_batches_of_an_epoch():
 
 
 def test_normalising_needs_two():
-    with pytest.raises(ValueError, match=r"train.batch_size must be at least 2 with loss.normalise, got 1"):
+    with pytest.raises(ValueError, match=r"train.batch_size must be at least 2 with estimator.normalize, got 1"):
         make_task("--train.batch_size=1", "--loss.normalise=true", "--read=hard")
     assert make_task("--train.batch_size=1", "--loss.normalise=true", "--loss.rollouts=2").steps_per_epoch > 1
     assert make_task("--train.batch_size=1", "--loss.normalise=true", "--read=soft").steps_per_epoch > 1
@@ -352,7 +353,7 @@ def test_noise_seeds_fit_torch():
 
 
 def test_about():
-    assert make_task().about() == {"image_shape": (1, 12, 14), "class_names": ("0", "1", "2")}
+    assert make_task().metadata() == {"image_shape": (1, 12, 14), "class_names": ("0", "1", "2")}
 
 
 # Scores
@@ -361,6 +362,8 @@ def test_about():
 class Puppet(nn.Module):
     """Gives scripted answers: image i, whose pixels are all i, gets `logits[r][i]` in rollout r, and such locations."""
 
+    needs_boxes = False
+
     def __init__(self, logits, locations=None):
         super().__init__()
         self.logits = torch.as_tensor(logits)  # (R, images, T, classes)
@@ -368,10 +371,12 @@ class Puppet(nn.Module):
         self.locations = torch.zeros(shape) if locations is None else torch.as_tensor(locations).expand(shape)
         self.calls = []
 
-    def forward(self, images, *, how=None, sample=True, noise=None):
+    def forward(self, images, *, mode=None, sample=True, noise=None):
         index = images[:, 0, 0, 0].long()
         rollout = sum(call.index == tuple(index.tolist()) for call in self.calls) % len(self.logits)
-        self.calls.append(SimpleNamespace(index=tuple(index.tolist()), how=how, sample=sample, training=self.training))
+        self.calls.append(
+            SimpleNamespace(index=tuple(index.tolist()), mode=mode, sample=sample, training=self.training)
+        )
         answers, places = self.logits[rollout][index], self.locations[rollout][index]
         none = torch.zeros(len(index), 0)
         return Rollout(answers, places, torch.zeros_like(places), None, none, None, None, places[..., :0])
@@ -411,7 +416,7 @@ def test_how_the_model_is_called(mode, sample, rollouts, training):
     puppet = Puppet(saying([0], [1]).unsqueeze(0)).train(training)
     score(puppet, numbered(torch.tensor([0, 1])), mode=mode, how="soft", rollouts=3)
     assert len(puppet.calls) == rollouts and puppet.training == training
-    assert all(call.sample == sample and call.how == "soft" and not call.training for call in puppet.calls)
+    assert all(call.sample == sample and call.mode == "soft" and not call.training for call in puppet.calls)
 
 
 def test_probabilities_are_averaged_not_their_logarithms():
@@ -467,7 +472,7 @@ def test_greedy_scores_depend_on_nothing_else(options):
     assert scores[0] == scores[1] == scores[2]
 
 
-@pytest.mark.parametrize("first", ["centre", "random"])
+@pytest.mark.parametrize("first", ["center", "random"])
 @pytest.mark.parametrize("mode", ["sampled", "averaged"])
 def test_sampled_scores_depend_on_the_seed_alone(mode, first):
     def run(seed):
@@ -515,7 +520,7 @@ def test_a_soft_model_can_be_scored_hard():
     forward = task.model.forward
     task.model.forward = lambda images, **options: calls.append(options) or forward(images, **options)
     scores = task.test()
-    assert {(call["how"], call["sample"]) for call in calls} == {("hard", False)}
+    assert {(call["mode"], call["sample"]) for call in calls} == {("hard", False)}
     assert scores["hit"] == task.validate()["hits"]
 
 
@@ -589,7 +594,7 @@ def test_outcomes_have_what_the_halting_unit_says(mode, rollouts):
             model(SOME.images, sample=mode != "greedy", noise=Noise(noise_seed(102, 8, 0, repeat)))
             for repeat in range(rollouts)
         ]
-    assert_close(outcome.halting, sum(look.halting.sigmoid() for look in looks) / rollouts, 1e-6)
+    assert_close(outcome.halting, sum(look.halt_logits.sigmoid() for look in looks) / rollouts, 1e-6)
     assert observe(tiny_model(), SOME).halting is None
 
 
@@ -597,13 +602,13 @@ def test_counting_an_outcome():
     right = torch.tensor([[False, True], [False, True], [True, True], [False, False]])
     hit = torch.tensor([[[True, False]] * 2, [[True, True], [False, True]], [[False, True]] * 2, [[False, True]] * 2])
     outcome = Outcome(torch.zeros(4, 2, 3), torch.zeros(4), right, torch.zeros(4, 2, 2, 2), hit)
-    assert summarise(outcome) == {
+    assert ClassificationScores.of(outcome).as_dict() == {
         "images": 4,
         "error": [0.75, 0.25],
         "interval": [wilson_interval(3, 4), wilson_interval(1, 4)],
         "hit": [3 / 8, 6 / 8],
     }
-    assert summarise(outcome._replace(hit=None)).keys() == {"images", "error", "interval"}
+    assert ClassificationScores(outcome._replace(hit=None)).keys() == {"images", "error", "interval"}
 
 
 SOME = TinyData(draw_bytes(13, 1, 12, 14), torch.arange(13) % 3, torch.tensor([[[3.0, 3, 9, 9]]]).expand(13, 1, 4))

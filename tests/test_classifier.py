@@ -7,18 +7,20 @@ import torch
 from helpers import assert_close, draw, draw_bytes, reached, tiny_config, tiny_model, under
 
 from glimpse import losses
-from glimpse.attention import SCORERS, Attention
-from glimpse.classifier import RecurrentAttention
-from glimpse.glimpses import GridGlimpses
-from glimpse.networks import GlimpseNetwork, RecurrentCore
-from glimpse.places import Gaussian, Noise
-from glimpse.sensor import Sensor
+from glimpse.attention.annotation import Attention
+from glimpse.attention.distributions import Gaussian
+from glimpse.attention.noise import Noise
+from glimpse.attention.scorers import SCORERS
+from glimpse.attention.sensor import Sensor
+from glimpse.models.glimpse_network import GlimpseNetwork, RecurrentCore
+from glimpse.models.glimpses import GridGlimpses
+from glimpse.models.recurrent_attention import LearnedPolicy, RecurrentAttention
 
 BATCH, CLASSES = 5, 3
 READS, PLACES, FIRSTS, CORES = (
     ("hard", "soft"),
     ("plane", "grid"),
-    ("centre", "random", "learned"),
+    ("center", "random", "learned"),
     ("rnn", "gru", "lstm"),
 )
 ATTENTION, REST = ("glimpses.attention",), ("glimpses.network", "core", "classify")
@@ -67,9 +69,9 @@ def test_shapes(read, places, first, num_glimpses):
     else:
         assert rollout.log_probs.shape == rollout.baselines.shape == (BATCH, chosen)
     if places == "plane":
-        assert rollout.weights is None
+        assert rollout.attention_weights is None
     else:
-        assert rollout.weights.shape == (BATCH, num_glimpses, 6)
+        assert rollout.attention_weights.shape == (BATCH, num_glimpses, 6)
 
 
 @pytest.mark.parametrize("read", READS)
@@ -127,13 +129,13 @@ def test_one_image_alone_equals_it_in_a_batch(read, places, core):
                 assert_close(single[0], together[i], 1e-5)
 
 
-def replay_plane(model, images, rollout, how):
+def replay_plane(model, images, rollout, mode):
     """Logits (B, T, classes) and distributions, from the reported locations and the parts of the model."""
     view = model.glimpses.sensor.view(images, model.num_glimpses)
     state, logits, attentions = model.core.initial(len(images)), [], []
     for location, std in zip(rollout.locations.unbind(1), rollout.stds.unbind(1), strict=True):
         attentions.append(model.glimpses.attention.where(state[0]))
-        patches = view.at(location) if how == "hard" else view.expect(Gaussian(location, std))
+        patches = view.at(location) if mode == "hard" else view.expect(Gaussian(location, std))
         state = model.core(model.glimpses.network(patches, location), state)
         logits.append(model.classify(state[0]))
     return torch.stack(logits, 1), attentions
@@ -176,7 +178,7 @@ def test_reported_cells_were_looked_at(first, scorer, window):
         state = model.core(glimpses.attention.scorer.value(encoded), state)
         assert_close(model.classify(state[0]), rollout.logits[:, t], 1e-6)
         cells = (location.unsqueeze(1) == glimpses.cells).all(-1).double().argmax(1)
-        picked = rollout.weights[torch.arange(BATCH), t, cells]
+        picked = rollout.attention_weights[torch.arange(BATCH), t, cells]
         if t > 0 or first == "learned":
             assert_close(picked.log(), rollout.log_probs[:, t - (first != "learned")], 1e-5)
         else:
@@ -188,15 +190,15 @@ def test_soft_grid_reads_the_weighted_sum_of_all_cells(first):
     model, images = make("soft", "grid", f"--attention.first={first}"), some_images()
     glimpses, cells = model.glimpses, model.glimpses.cells
     rollout = model(images, noise=Noise(2))
-    assert_close(rollout.weights.sum(-1), torch.ones(BATCH, 3))
-    assert_close(rollout.locations, rollout.weights @ cells)
-    variance = rollout.weights @ cells.square() - rollout.locations.square()
+    assert_close(rollout.attention_weights.sum(-1), torch.ones(BATCH, 3))
+    assert_close(rollout.locations, rollout.attention_weights @ cells)
+    variance = rollout.attention_weights @ cells.square() - rollout.locations.square()
     assert_close(rollout.stds.square(), variance, 1e-6)
     view = glimpses.sensor.view(images)
     encoded = [glimpses.network(view.at(cell.expand(BATCH, 2)), cell.expand(BATCH, 2)) for cell in cells]
     state = model.core.initial(BATCH)
     for t in range(3):
-        context = sum(rollout.weights[:, t, n].unsqueeze(1) * encoded[n] for n in range(6))
+        context = sum(rollout.attention_weights[:, t, n].unsqueeze(1) * encoded[n] for n in range(6))
         state = model.core(context, state)
         assert_close(model.classify(state[0]), rollout.logits[:, t], 1e-5)
 
@@ -205,12 +207,16 @@ def test_soft_grid_reads_the_weighted_sum_of_all_cells(first):
 def test_answers_follow_from_the_glimpse_vectors_alone(read, places, first, core):
     model = make(read, places, f"--attention.first={first}", f"--network.core={core}")
     rollout = model(some_images(), noise=Noise(2))
-    assert rollout.glimpses.shape == (BATCH, 3, 12)
-    assert torch.equal(model.answer(rollout.glimpses), rollout.logits)
-    assert_close(model.answer(rollout.glimpses[:, :2]), rollout.logits[:, :2])  # none knows what is to come
-    assert_close(model.answer(rollout.glimpses[1:2]), rollout.logits[1:2], 1e-5)
+    assert rollout.glimpse_vectors.shape == (BATCH, 3, 12)
+    assert torch.equal(model.classify_glimpses(rollout.glimpse_vectors), rollout.logits)
+    assert_close(
+        model.classify_glimpses(rollout.glimpse_vectors[:, :2]), rollout.logits[:, :2]
+    )  # none knows what is to come
+    assert_close(model.classify_glimpses(rollout.glimpse_vectors[1:2]), rollout.logits[1:2], 1e-5)
     vectors = draw(BATCH, 3, 12)
-    assert not torch.allclose(model.answer(vectors)[:, -1], model.answer(vectors.flip(1))[:, -1], atol=1e-4)
+    assert not torch.allclose(
+        model.classify_glimpses(vectors)[:, -1], model.classify_glimpses(vectors.flip(1))[:, -1], atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("read", READS)
@@ -220,13 +226,13 @@ def test_glimpse_vectors_are_those_of_the_reported_places(read):
     view = model.glimpses.sensor.view(images, 3)
     for t, (location, std) in enumerate(zip(rollout.locations.unbind(1), rollout.stds.unbind(1), strict=True)):
         patches = view.at(location) if read == "hard" else view.expect(Gaussian(location, std))
-        assert_close(model.glimpses.network(patches, location), rollout.glimpses[:, t], 1e-6)
+        assert_close(model.glimpses.network(patches, location), rollout.glimpse_vectors[:, t], 1e-6)
 
 
 def make_grid(rows, columns):
     sensor, size = Sensor(patch_size=2), 4
     network = GlimpseNetwork(in_channels=1, patch_size=2, what_dim=4, where_dim=4, out_dim=size)
-    attention = Attention(state_dim=size, annotation_dim=size, how="hard", dim=4)
+    attention = Attention(state_dim=size, annotation_dim=size, mode="hard", dim=4)
     return GridGlimpses(sensor=sensor, network=network, attention=attention, grid=(rows, columns))
 
 
@@ -241,8 +247,8 @@ def test_cells_of_the_grid():
 )
 def test_centre_of_the_grid_is_the_cell_next_to_it(rows, columns, centre):
     glimpses = make_grid(rows, columns)
-    memory = glimpses.open(some_images(2), num_reads=1, detach=False)
-    place = glimpses.given(memory, torch.zeros(2, 2)).mode()
+    memory = glimpses.prepare(some_images(2), num_reads=1)
+    place = glimpses.attention_at(memory, torch.zeros(2, 2)).mode()
     cells = glimpses.cells[place]
     assert place[0] == place[1]
     assert_close(cells.square().sum(1), glimpses.cells.square().sum(1).min().expand(2))
@@ -252,11 +258,11 @@ def test_centre_of_the_grid_is_the_cell_next_to_it(rows, columns, centre):
 
 def test_soft_with_a_tiny_std_is_hard_and_greedy():
     model, images = spread_out(make("hard", "plane", "--attention.std=1.0e-6")), some_images()
-    greedy, soft = model(images, sample=False), model(images, how="soft")
+    greedy, soft = model(images, sample=False), model(images, mode="soft")
     assert_close(soft.logits, greedy.logits, 1e-5)
     assert_close(soft.locations, greedy.locations, 1e-5)
     model.glimpses.attention.set_std(0.3)
-    assert not torch.allclose(model(images, how="soft").logits, greedy.logits, atol=1e-3)
+    assert not torch.allclose(model(images, mode="soft").logits, greedy.logits, atol=1e-3)
     assert_close(
         model(images, sample=False).logits[:, 0], greedy.logits[:, 0]
     )  # the std plays no part in a greedy look
@@ -265,10 +271,10 @@ def test_soft_with_a_tiny_std_is_hard_and_greedy():
 @pytest.mark.parametrize("places", PLACES)
 def test_a_model_of_one_kind_can_read_the_other_way(places):
     hard, soft = make("hard", places), make("soft", places)
-    assert (hard.how, soft.how) == READS
+    assert (hard.mode, soft.mode) == READS
     soft.load_state_dict(hard.state_dict(), strict=False)
-    assert torch.equal(hard(some_images(), how="soft").logits, soft(some_images()).logits)
-    other = soft(some_images(), how="hard", noise=Noise(1))
+    assert torch.equal(hard(some_images(), mode="soft").logits, soft(some_images()).logits)
+    other = soft(some_images(), mode="hard", noise=Noise(1))
     assert torch.equal(hard(some_images(), noise=Noise(1)).logits, other.logits)
     assert other.log_probs is not None and other.baselines is None
 
@@ -390,6 +396,9 @@ def test_every_scorer_a_window_and_a_learned_std_have_gradients(read, scorer):
 def parts(**settings):
     model = make()
     core = RecurrentCore(kind="gru", input_dim=12, state_dim=10)
+    if "policy" in settings:
+        attention = (model if settings["policy"] == "chosen" else make()).glimpses.attention
+        settings["policy"] = LearnedPolicy(attention, None)
     return {"glimpses": model.glimpses, "core": core, "num_classes": CLASSES, "num_glimpses": 2} | settings
 
 
@@ -397,10 +406,8 @@ def parts(**settings):
     "settings, message",
     [
         ({"num_glimpses": 0}, "num_glimpses must be at least 1, got 0"),
-        ({"first": "corner"}, "first must be 'centre', 'random' or 'learned', got 'corner'"),
-        ({"first": "learned"}, "first='learned' needs a core with learn_initial=True"),
-        ({"first": "oracle"}, "first must be 'centre', 'random' or 'learned', got 'oracle'"),
-        ({"policy": "corner"}, "the rule must be one of centre, .*, oracle, learned, got 'corner'"),
+        ({"policy": "chosen"}, "a policy that chooses the first glimpse needs a core with learn_initial=True"),
+        ({"policy": "another's"}, "a learned policy must be of the attention of the model's own glimpses"),
     ],
 )
 def test_impossible_models(settings, message):
@@ -411,4 +418,4 @@ def test_impossible_models(settings, message):
 def test_model_without_baseline():
     rollout = RecurrentAttention(**parts(baseline=False))(some_images(), noise=Noise(0))
     assert rollout.baselines is None and rollout.log_probs.shape == (BATCH, 1)
-    assert tiny_config().loss.baseline == "learned" and make("soft").baseline is None
+    assert tiny_config().estimator.baseline == "learned" and make("soft").baseline is None

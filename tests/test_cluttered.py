@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from glimpse.data import Batch, ClutteredMNIST, DataError, cluttered_mnist, load_mnist
-from glimpse.data.base import below, permutation, random_bits
+from glimpse.data import Batch, ClutteredMNIST, load_mnist
+from glimpse.data.cluttered_mnist import cluttered_mnist
+from glimpse.errors import DataError
+from glimpse.seeding import below, permutation, random_bits
 
 # sha256 of the frozen sets: scores are comparable only as long as these never change.
 DIGESTS = {

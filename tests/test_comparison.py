@@ -11,19 +11,20 @@ import pytest
 import torch
 from runs_helpers import tiny, train_main
 
-from glimpse.classification import Outcome, observe
-from glimpse.comparison import Comparison, Entry, Group, compare, essence, group_names, modes_of
-from glimpse.config import Config, TrainConfig, different
-from glimpse.cost import Cost
-from glimpse.loading import load_runs
-from glimpse.metrics import wilson_interval
-from glimpse.parsing import parse
-from glimpse.runs import RunError
-from glimpse.stats import over_seeds
-from glimpse.stopping import THRESHOLDS, stop_early
-from glimpse.view.comparison import comparison_tables, draw_comparison, group_rows, paired_rows, run_rows, to_csv
-from glimpse.view.drawing import LEAST, LINE_COLOURS
-from glimpse.view.stopping import stopping_rows
+from glimpse.config.schema import diff
+from glimpse.errors import RunError
+from glimpse.evaluation.classify import Outcome, observe
+from glimpse.evaluation.comparison import Comparison, Entry, Group, compare, group_names, modes_of
+from glimpse.evaluation.cost import Cost
+from glimpse.evaluation.early_exit import THRESHOLDS, exit_curves
+from glimpse.metrics.statistics import over_seeds, wilson_interval
+from glimpse.tasks.settings import Config, load_config
+from glimpse.tasks.train_settings import TrainSettings
+from glimpse.training.load import load_runs
+from glimpse.view.comparison import comparison_tables, group_rows, paired_rows, run_rows, to_csv
+from glimpse.view.comparison_figure import draw_comparison
+from glimpse.view.drawing import LINE_COLORS, MIN_PERCENT
+from glimpse.view.early_exit import early_exit_rows
 
 FAST = {"train.epochs": 1, "train.limit": 128, "score.limit": 100}
 
@@ -112,53 +113,6 @@ def test_unfinished_runs_are_refused(runs, tmp_path):
         compare(loaded, splits.test, limit=5)
 
 
-def test_essence_ignores_what_makes_no_difference():
-    base = essence(parse([]))
-    harmless = [
-        "seed=3",
-        "train.threads=1",
-        "train.device=cpu",
-        "train.folder=x",
-        "train.log_every=7",
-        "sensor.plan=crop",
-    ]
-    for setting in [*harmless, "train.tensorboard=false", "data.workers=2", "data.download=true"]:
-        assert essence(parse([f"--{setting}"])) == base, setting
-    for setting in [
-        "read=soft",
-        "train.epochs=3",
-        "train.lr=0.1",
-        "attention.policy=random",
-        "data.canvas=80",
-        "score.read=soft",
-    ]:
-        assert essence(parse([f"--{setting}"])) != base, setting
-
-
-def test_essence_ignores_what_means_nothing_to_the_model():
-    cnn = essence(parse(["--model=cnn"]))
-    for setting in [
-        "read=soft",
-        "num_glimpses=3",
-        "attention.std=1",
-        "sensor.patch_size=8",
-        "loss.entropy=1",
-        "score.read=soft",
-    ]:
-        assert essence(parse(["--model=cnn", f"--{setting}"])) == cnn, setting
-    assert essence(parse(["--model=cnn", "--train.lr=0.1"])) != cnn != essence(parse(["--model=fc"]))
-    assert essence(parse(["--attention.grid=[3, 3]", "--attention.scorer=bilinear"])) == essence(parse([]))
-    grid = ["--attention.places=grid"]
-    assert essence(parse([*grid, "--attention.std=0.7"])) == essence(parse(grid))
-    assert essence(parse([*grid, "--attention.grid=[3, 3]"])) != essence(parse(grid))
-    attend = ["--network.readout=attend"]
-    assert essence(parse([*attend, "--attention.scorer=bilinear"])) != essence(parse(attend))
-    assert essence(parse([*attend, "--attention.grid=[3, 3]"])) == essence(parse(attend))
-    halt = ["--network.halt=true"]
-    assert essence(parse([*halt, "--loss.glimpse_cost=0.5"])) != essence(parse(halt))
-    assert essence(parse(["--loss.glimpse_cost=0.5"])) == essence(parse([]))
-
-
 def test_the_same_seed_twice_is_refused(runs, tmp_path):
     shutil.copytree(runs / "hard0", tmp_path / "copy")
     loaded, splits = load_runs([runs / "hard0", runs / "soft", tmp_path / "copy"])
@@ -178,13 +132,14 @@ def test_broken_files_are_named(runs, tmp_path, file, content):
 
 
 def test_differences_of_configs():
-    one, other = parse([]), parse(["--read=soft", "--train.epochs=3"])
-    assert different(one, other) == [("read", "hard", "soft"), ("train.epochs", TrainConfig().epochs, 3)]
-    assert different(one, one) == []
+    one, other = load_config([]), load_config(["--read=soft", "--train.epochs=3"])
+    found = diff(dict(one.items()), dict(other.items()))
+    assert found == [("read", "hard", "soft"), ("train.epochs", TrainSettings().epochs, 3)]
+    assert diff(dict(one.items()), dict(one.items())) == []
 
 
 def named(name, *settings):
-    return SimpleNamespace(config=parse(settings), name=name)
+    return SimpleNamespace(config=load_config(settings), name=name)
 
 
 def test_names_of_groups():
@@ -316,17 +271,17 @@ def test_figure(comparison):
     figure = draw_comparison(comparison)
     left, middle, right = figure.axes
     lines = {line.get_color(): line.get_ydata() for line in left.lines}
-    for group, colour in zip(comparison.groups, LINE_COLOURS, strict=False):
+    for group, colour in zip(comparison.groups, LINE_COLORS, strict=False):
         expected = [100 * estimate.mean for estimate in group.errors()]
         assert np.allclose(lines[colour], expected)  # a level line for the network of the whole image
     band = left.collections[0].get_paths()[0].get_extents()
     ends = [100 * end for estimate in comparison.groups[0].errors() for end in estimate[1:]]
-    assert band.y0 == pytest.approx(max(min(ends), LEAST)) and band.y1 == pytest.approx(max(ends))
+    assert band.y0 == pytest.approx(max(min(ends), MIN_PERCENT)) and band.y1 == pytest.approx(max(ends))
     costs = [container.lines[0].get_xdata()[0] for container in right.containers]
     assert costs == pytest.approx([group.cost.multiply_adds / 1e6 for group in comparison.groups])
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["hard", "soft", "cnn", "random"]
     curves = [line for line in middle.lines if line.get_linestyle() in ("-", "--")]
-    assert [line.get_color() for line in curves] == [LINE_COLOURS[index] for index in (0, 1, 3, 3)]
+    assert [line.get_color() for line in curves] == [LINE_COLORS[index] for index in (0, 1, 3, 3)]
     for by, line in zip(("confidence", "halting"), curves[2:], strict=True):
         [early] = [its for its in comparison.groups[3].entries[0].early if its.by == by]
         assert line.get_xdata() == pytest.approx([point.glimpses for point in early.scored])
@@ -349,14 +304,14 @@ def test_stopping_early(comparison, runs):
     ]
     [loaded], splits = load_runs([runs / "hard1"])
     valid, test = (observe(loaded.model, data, limit=60, batch_size=25) for data in (splits.valid, splits.test))
-    assert comparison.groups[0].entries[1].early == stop_early(valid, test)
+    assert comparison.groups[0].entries[1].early == exit_curves(valid, test)
     [same] = compare([loaded], splits.valid, valid=splits.valid, limit=60, say=lambda text: None).groups
     [early] = same.entries[0].early
     assert early.valid == early.scored  # one rollout serves both
 
 
 def test_table_and_rows_of_stopping_early(comparison):
-    table = next(table for table in comparison_tables(comparison) if table.title.startswith("Stopping early, 60 test"))
+    table = next(table for table in comparison_tables(comparison) if table.title.startswith("Early exit, 60 test"))
     assert [row[:3] for row in table.rows] == [
         ["hard", "confidence", "2"],
         ["soft", "confidence", "1"],
@@ -369,7 +324,7 @@ def test_table_and_rows_of_stopping_early(comparison):
     assert table.rows[0][5] == f"{50 * (chosen[0].error + chosen[1].error):.2f}"
     assert table.rows[0][6] == f"{(chosen[0].glimpses + chosen[1].glimpses) / 2:.2f}"
     assert table.rows[0][7] == f"{50 * (chosen[0].shares[0] + chosen[1].shares[0]):.1f}"
-    rows = list(csv.DictReader(io.StringIO(to_csv(stopping_rows(comparison)))))
+    rows = list(csv.DictReader(io.StringIO(to_csv(early_exit_rows(comparison)))))
     assert len(rows) == 5 * len(THRESHOLDS)
     picked = [row for row in rows if row["picked"] == "True"]
     assert [(row["config"], row["seed"], row["by"]) for row in picked] == [

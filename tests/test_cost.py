@@ -6,8 +6,8 @@ import pytest
 import torch
 from helpers import draw_bytes, tiny_model
 
-from glimpse.cost import costs, multiply_adds, parameters, pixels_seen, throughput
 from glimpse.data import Batch
+from glimpse.evaluation.cost import costs, multiply_adds, parameters, pixels_seen, throughput
 
 SHAPE = (1, 12, 14)
 

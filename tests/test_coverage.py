@@ -4,7 +4,7 @@ import pytest
 import torch
 from helpers import assert_close, draw
 
-from glimpse.classification import Outcome
+from glimpse.evaluation.classify import Outcome
 from glimpse.view.coverage import BINS, coverage, draw_coverage
 
 
@@ -123,9 +123,9 @@ def test_nothing_to_map():
     with pytest.raises(ValueError, match="at least one model, got none"):
         draw_coverage({}, (1, 30, 30))
     blind = outcome(torch.zeros(2, 1, 0, 2))
-    with pytest.raises(ValueError, match="must be of a model that looks, got one without glimpses"):
+    with pytest.raises(ValueError, match="must be of a model with glimpses, got one without"):
         coverage(blind)
-    with pytest.raises(ValueError, match="cnn sees the whole image: it has no glimpses to map"):
+    with pytest.raises(ValueError, match="cnn is a whole-image network and has no glimpses to map"):
         draw_coverage({"cnn": blind}, (1, 30, 30))
     with pytest.raises(ValueError, match="bins must be at least 1, got 0"):
         coverage(outcome(torch.zeros(2, 1, 1, 2)), bins=0)

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from glimpse.data.base import DataError
 from glimpse.data.date_formats import FIRST, FORMATS, LAST, Pick, iso, split_date, write
 from glimpse.data.dates import Dates, dates
-from glimpse.data.translation import TranslationSplits
-from glimpse.text import Vocabulary
+from glimpse.data.sentence_pairs import TranslationSplits
+from glimpse.data.vocabulary import Vocabulary
+from glimpse.errors import DataError
 
 # A reader of dates that shares nothing with the writer.
 

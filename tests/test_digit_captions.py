@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from glimpse.data import DataError, load_mnist
+from glimpse.data import load_mnist
 from glimpse.data.captions import Captioned
 from glimpse.data.digit_captions import DigitCaptions, digit_captions
 from glimpse.data.digit_grammar import Digit, judge
-from glimpse.text import Vocabulary
+from glimpse.data.vocabulary import Vocabulary
+from glimpse.errors import DataError
 
 # sha256 of the frozen sets: scores are comparable only as long as these never change.
 DIGESTS = {

@@ -6,7 +6,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from glimpse.data.base import random_bits
 from glimpse.data.digit_grammar import (
     LONGEST,
     PLURAL,
@@ -20,6 +19,7 @@ from glimpse.data.digit_grammar import (
     judge,
     parse,
 )
+from glimpse.seeding import random_bits
 
 CANVAS = (84, 84)
 FINE = Verdict(grammatical=True, complete=True, true=True)

@@ -14,9 +14,11 @@ from helpers import assert_close, draw, draw_bytes, reached
 from safetensors.torch import save_file
 from torch import nn
 
-from glimpse.attention import Attention
-from glimpse.captioner import Captioner, Decoder
-from glimpse.encoders import IMAGENET_MEAN, IMAGENET_STD, BackboneEncoder, Encoder, SmallEncoder
+from glimpse.attention.annotation import Attention
+from glimpse.models.backbones import IMAGENET_MEAN, IMAGENET_STD, BackboneEncoder
+from glimpse.models.decoder import Decoder
+from glimpse.models.encoder_decoder import Captioner
+from glimpse.models.image_encoders import Encoder, SmallEncoder
 
 MEAN, STD = (torch.tensor(values).view(3, 1, 1) for values in (IMAGENET_MEAN, IMAGENET_STD))
 
@@ -367,10 +369,10 @@ def test_what_cannot_be():
 
 
 def test_centres_of_places():
-    small = make_small(stride=8).centres(84, 84)
+    small = make_small(stride=8).centers(84, 84)
     assert small.shape == (121, 2) and small[0].tolist() == [4.0, 4.0] and small[12].tolist() == [12.0, 12.0]
     assert small[1].tolist() == [12.0, 4.0]  # along the row
-    even = make_small().__class__.__mro__[1].centres(make_small(), 84, 96)  # of any encoder: the image, divided evenly
+    even = make_small().__class__.__mro__[1].centers(make_small(), 84, 96)  # of any encoder: the image, divided evenly
     assert even.shape == (7 * 8, 2) and even[-1].tolist() == [90.0, 78.0]
 
 

@@ -21,8 +21,10 @@ from runs_helpers import (
 )
 
 from glimpse import load
-from glimpse.engine import Means, NonFiniteError, learning_rate
-from glimpse.runs import BEST, LAST, Run, RunError
+from glimpse.errors import NonFiniteError, RunError
+from glimpse.training.engine import Means
+from glimpse.training.optimizer import learning_rate
+from glimpse.training.run import BEST, LAST, Run
 
 EXPECTED = Path(__file__).parent / "expected"
 STEPS = 4  # in an epoch of the tiny run
@@ -78,7 +80,7 @@ def one_step(folder, settings):
     assert engine.task.steps_per_epoch == 1
     parameters = list(engine.task.model.parameters())
     before = torch.cat([p.detach().flatten() for p in parameters])
-    terms = engine.task.losses(engine.task.model, next(engine.task.batches(0)), engine.task.noise(0, 0))
+    terms = engine.task.loss_terms(engine.task.model, next(engine.task.batches(0)), engine.task.noise(0, 0))
     gradients = torch.autograd.grad(sum(weight * value for weight, value in terms.values()), parameters)
     engine.train(silent)
     after = torch.cat([p.detach().flatten() for p in parameters])
@@ -230,10 +232,10 @@ def test_tensorboard_has_what_the_rows_have(tmp_path):
 def test_parameters_without_a_gradient_are_announced(settings, tmp_path):
     """Several processes wait for each other's gradients, so they must know whether some never come."""
     task = new_engine(tmp_path, settings).task
-    terms = task.losses(task.model, next(task.batches(0)), task.noise(0, 0))
+    terms = task.loss_terms(task.model, next(task.batches(0)), task.noise(0, 0))
     sum(weight * value for weight, value in terms.values() if weight).backward()
     idle = [name for name, parameter in task.model.named_parameters() if parameter.grad is None]
-    assert not (task.all_parameters_used and idle), idle
+    assert not (task.every_parameter_has_gradient and idle), idle
 
 
 def test_fewer_images_than_a_batch():

@@ -16,14 +16,16 @@ from helpers import TinyData, draw_bytes, tiny_model
 from PIL import Image
 
 import glimpse.envs
-import glimpse.envs.drawing
-from glimpse.config import DataConfig
-from glimpse.data import Batch, ClutteredMNIST, DataError, Splits
+import glimpse.envs.render
+from glimpse.attention.sensor import Sensor
+from glimpse.data import Batch, ClutteredMNIST, Splits
+from glimpse.data.settings.captions import DigitCaptionsSettings
+from glimpse.data.settings.images import ClutteredMNISTSettings
 from glimpse.envs import IDS, GlimpseEnv
 from glimpse.envs.episodes import Episodes
-from glimpse.sensor import Sensor
-from glimpse.view.animation import frames
-from glimpse.view.looks import looks_of
+from glimpse.errors import DataError
+from glimpse.evaluation.glimpse_traces import looks_of
+from glimpse.view.glimpse_animation import frames
 
 TARGETS = torch.tensor([2, 0, 1, 2, 1])
 MARKS = torch.tensor([[1.0, 0, 1], [0, 1, 0], [0, 0, 0], [1, 1, 1], [0, 0, 1]])
@@ -266,7 +268,7 @@ def test_training_draws_the_clutter_anew():
 
 
 def test_all_examples_and_all_layouts_are_drawn():
-    episodes = Episodes(DataConfig(canvas=28, num_distractors=0), "train")
+    episodes = Episodes(ClutteredMNISTSettings(canvas=28, num_distractors=0), "train")
     index, layout = episodes.draw([np.random.default_rng(0)] * 20_000)
     for drawn in (index, layout):
         assert drawn.min() < 50 and drawn.max() > 49_949
@@ -279,7 +281,7 @@ def test_all_examples_and_all_layouts_are_drawn():
 def test_data_by_keyword_config_splits_or_set(tmp_path):
     env = gymnasium.make("glimpse/Cluttered60-v0", num_digits=2, target="sum", canvas=[40, 50])
     assert env.action_space["label"].n == 19 and env.unwrapped.game.images.shape == (1, 1, 40, 50)
-    env = GlimpseEnv(data=DataConfig(canvas=30), num_distractors=0)
+    env = GlimpseEnv(data=ClutteredMNISTSettings(canvas=30), num_distractors=0)
     assert env.game.images.shape == (1, 1, 30, 30)
     one, two = tiny_data(), tiny_data(TARGETS.flip(0))
     assert GlimpseEnv(data=Splits(one, one, two), split="test").reset(options={"index": 0})[1]["target"] == 1
@@ -374,7 +376,7 @@ def test_scores_must_be_finite():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"first": "corner"}, "first must be one of centre, random, got 'corner'"),
+        ({"first": "corner"}, "first must be one of center, random, got 'corner'"),
         ({"motion": "fast"}, "motion must be one of absolute, relative, bounded, got 'fast'"),
         ({"answer": "words"}, "answer must be one of label, scores, got 'words'"),
         ({"reward": "money"}, "reward must be one of final, accuracy, log_likelihood, got 'money'"),
@@ -388,7 +390,7 @@ def test_scores_must_be_finite():
         ({"render_mode": "human"}, "render_mode must be None or 'rgb_array', got 'human'"),
         ({"canvas": 60}, "unknown options canvas: .* got TinyData"),
         ({"data": {"canvas": 28}, "colour": 1}, "unknown options colour; .* num_distractors"),
-        ({"data": DataConfig(kind="digit_captions")}, "images with classes .* got 'digit_captions'"),
+        ({"data": DigitCaptionsSettings()}, "images with classes .* got 'digit_captions'"),
         ({"data": "mnist"}, "images with classes .* got 'str'"),
     ],
 )
@@ -465,7 +467,7 @@ def test_flat_actions_answer_by_the_highest_score_and_stop_above_zero():
 def texts_of(env, monkeypatch):
     """The words of the frame."""
     figures = []
-    monkeypatch.setattr(glimpse.envs.drawing, "rasterise", lambda figure: figures.append(figure))
+    monkeypatch.setattr(glimpse.envs.render, "rasterize", lambda figure: figures.append(figure))
     env.render()
     return [text.get_text() for text in figures[0].texts]
 
@@ -488,20 +490,20 @@ def test_frames_show_the_present_glimpse_and_the_answer_so_far(monkeypatch):
     with pytest.raises(ResetNeeded, match="no episode to draw"):
         env.render()
     env.reset(options={"index": 0})
-    assert {"glimpse 1 of 3", "says nothing yet"} <= set(texts_of(env, monkeypatch))
+    assert {"glimpse 1 of 3", "no answer yet"} <= set(texts_of(env, monkeypatch))
     env.step(act(0.5, 0.5, 2))
-    assert {"glimpse 2 of 3", "says 2, 100%: right"} <= set(texts_of(env, monkeypatch))
+    assert {"glimpse 2 of 3", "predicts 2, 100%: correct"} <= set(texts_of(env, monkeypatch))
     env.step(act(label=1))
-    assert {"glimpse 3 of 3", "says 1, 100%: wrong"} <= set(texts_of(env, monkeypatch))
+    assert {"glimpse 3 of 3", "predicts 1, 100%: wrong"} <= set(texts_of(env, monkeypatch))
     env.step(act(label=2))
-    assert {"glimpse 3 of 3", "says 2, 100%: right"} <= set(texts_of(env, monkeypatch))
+    assert {"glimpse 3 of 3", "predicts 2, 100%: correct"} <= set(texts_of(env, monkeypatch))
 
 
 def test_several_labels_are_drawn(monkeypatch):
     env = tiny_env(MARKS, render_mode="rgb_array")
     env.reset(options={"index": 0})
     env.step(act(label=np.array([1, 0, 1])))
-    assert "says 0, 2: right" in texts_of(env, monkeypatch)
+    assert "predicts 0, 2: correct" in texts_of(env, monkeypatch)
 
 
 def test_rendering_without_a_mode_warns():

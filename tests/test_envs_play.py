@@ -8,12 +8,12 @@ from gymnasium.vector import SyncVectorEnv
 from helpers import TinyData, draw_bytes, tiny_model
 from runs_helpers import tiny, train_main
 
-from glimpse.build import build_data
+from glimpse.attention.noise import Noise
 from glimpse.envs import GlimpseEnv, GlimpseVectorEnv, options_of, play
-from glimpse.loading import load
-from glimpse.losses import rewards
-from glimpse.places import Noise
-from glimpse.runs import Run
+from glimpse.losses.advantage import rewards
+from glimpse.tasks.build import build_data
+from glimpse.training.load import load
+from glimpse.training.run import Run
 
 TARGETS = torch.tensor([2, 0, 1, 2, 1])
 MARKS = torch.tensor([[1.0, 0, 1], [0, 1, 0], [0, 0, 0], [1, 1, 1], [0, 0, 1]])
@@ -49,7 +49,7 @@ def test_a_checkpoint_plays_its_own_rollout(trained, sample):
     )
     played = play(model, env, options={"index": np.array(index)}, sample=sample, noise=Noise(3))
     with torch.no_grad():
-        rollout = model(batch.images, how="hard", sample=sample, noise=Noise(3))
+        rollout = model(batch.images, mode="hard", sample=sample, noise=Noise(3))
     assert torch.equal(played.locations, rollout.locations)
     assert torch.equal(played.logits, rollout.logits)
     assert torch.equal(played.targets, batch.targets) and played.index.tolist() == index
@@ -73,7 +73,7 @@ def test_a_random_first_glimpse_is_given_by_the_environment():
     model = tiny_model("--attention.first=random")
     played = play(model, tiny_envs(model), seed=2, options=FIVE)
     with torch.no_grad():
-        rollout = model(IMAGES, sample=False, given=played.locations)
+        rollout = model(IMAGES, sample=False, locations=played.locations)
     assert played.locations[:, 0].abs().min() > 0
     assert torch.equal(played.locations, rollout.locations) and torch.equal(played.logits, rollout.logits)
 
@@ -97,7 +97,7 @@ def test_a_model_that_reads_softly_plays_hard():
     model = tiny_model("--read=soft", "--loss.baseline=none")
     played = play(model, tiny_envs(model), options=FIVE)
     with torch.no_grad():
-        rollout = model(IMAGES, how="hard", sample=False)
+        rollout = model(IMAGES, mode="hard", sample=False)
     assert torch.equal(played.locations, rollout.locations) and torch.equal(played.logits, rollout.logits)
 
 

@@ -13,8 +13,8 @@ from helpers import assert_close
 from PIL import Image
 from runs_helpers import tiny, train_main
 
-from glimpse.classification import observe
-from glimpse.loading import load_runs
+from glimpse.evaluation.classify import observe
+from glimpse.training.load import load_runs
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -179,7 +179,7 @@ def test_errors(runs, tmp_path, capsys, arguments, message):
 
 
 def test_config_files_of_the_same_name_are_compared_before_they_are_trained(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("glimpse.commands.scores.train_missing", lambda *_, **__: pytest.fail("it is too late now"))
+    monkeypatch.setattr("glimpse.cli.scores.train_missing", lambda *_, **__: pytest.fail("it is too late now"))
     files = [tmp_path / str(canvas) / "mine.yaml" for canvas in (60, 80)]
     for file in files:
         file.parent.mkdir()
@@ -191,7 +191,7 @@ def test_config_files_of_the_same_name_are_compared_before_they_are_trained(tmp_
 
 def test_what_is_drawn_is_what_was_scored(tmp_path, monkeypatch):
     """Also where the first glimpse is random: an image chosen as a mistake is drawn as one."""
-    from glimpse.commands import pictures
+    from glimpse.cli import pictures
 
     folder = tmp_path / "random"
     settings = {**FAST, "train.limit": 1280, "train.epochs": 3, "attention.first": "random", "score.limit": 50}

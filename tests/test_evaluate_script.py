@@ -96,7 +96,7 @@ def test_stopping_early(runs, capsys):
     assert [its["error"] for its in again] == [its["valid_error"] for its in found]
     assert evaluate.main(["score", str(runs / "attend"), "--limit", "50", "--rollouts", "1"]) == 0
     line = (
-        r"stopping by confidence above [\d.e-]+: error \d+\.\d\d% \([\d.-]+\), [12]\.\d\d glimpses on average; picked"
+        r"early exit by confidence above [\d.e-]+: error \d+\.\d\d% \([\d.-]+\), [12]\.\d\d glimpses on average; picked"
     )
     assert re.search(line, capsys.readouterr().out)
 
@@ -104,7 +104,7 @@ def test_stopping_early(runs, capsys):
 def test_comparison_of_memory_and_halting(runs, tmp_path, capsys):
     folders = [str(runs / name) for name in ("hard", "attend", "halt")]
     assert evaluate.main(["compare", *folders, "--limit", "50", "--rollouts", "1", "--out", str(tmp_path)]) == 0
-    assert "Stopping early, 50 test images" in capsys.readouterr().out
+    assert "Early exit, 50 test images" in capsys.readouterr().out
     lines = (tmp_path / "stopping.csv").read_text().splitlines()
     assert lines[0].startswith("config,seed,run,by,threshold,picked,") and lines[0].endswith(",took_1,took_2")
     assert sum(",True," in line for line in lines) == 4
@@ -187,7 +187,7 @@ def test_readme_python_runs():
 
 def test_readme_shows_the_code_of_read():
     readme = (ROOT / "README.md").read_text()
-    source = (ROOT / "glimpse" / "attention.py").read_text()
+    source = (ROOT / "glimpse" / "attention" / "reading.py").read_text()
     body = re.search(r"def read\(.*?\n((?:    .*\n)+)```", readme)[1]
     assert body in source
 

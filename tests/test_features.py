@@ -1,6 +1,5 @@
 """Features kept on the disk: those of the encoder, whole or continued, and never those of something else."""
 
-import fcntl
 import json
 import os
 import signal
@@ -11,21 +10,24 @@ from collections import namedtuple
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from helpers import ALONE, assert_close
 from PIL import Image
 from torch import nn
 
-from glimpse import features, losses
-from glimpse.attention import Attention
-from glimpse.captioner import Captioner, Decoder
-from glimpse.data import DataError
+from glimpse import losses
+from glimpse.attention.annotation import Attention
+from glimpse.attention.noise import Noise
 from glimpse.data.captions import CaptionSplits
-from glimpse.data.photos import Photo, PhotoCaptions
-from glimpse.encoders import Encoder
-from glimpse.features import with_features
-from glimpse.places import Noise
-from glimpse.processes import Processes
-from glimpse.text import Vocabulary
+from glimpse.data.photo_captions import Photo, PhotoCaptions
+from glimpse.data.vocabulary import Vocabulary
+from glimpse.distributed import Processes
+from glimpse.errors import DataError
+from glimpse.models import feature_cache as features
+from glimpse.models.decoder import Decoder
+from glimpse.models.encoder_decoder import Captioner
+from glimpse.models.feature_cache import with_features
+from glimpse.models.image_encoders import Encoder
 
 SIZES = {"train": 23, "valid": 5, "test": 7}
 
@@ -331,19 +333,13 @@ def test_a_disk_that_cannot_be_written_is_named(splits, tmp_path, monkeypatch):
         keep(splits, tmp_path / "cache")
 
 
-def test_two_processes_do_not_write_at_once(splits, tmp_path, monkeypatch):
-    (tmp_path / ".lock").touch()
-    with open(tmp_path / ".lock") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(DataError, match=f"another process is writing features to {tmp_path}; wait for it"):
-            keep(splits, tmp_path)
+def test_two_processes_do_not_write_at_once(splits, tmp_path):
+    writing = f"another process is writing features to {tmp_path}; wait for it"
+    with FileLock(tmp_path / ".lock"), pytest.raises(DataError, match=writing):
+        keep(splits, tmp_path)
     keep(splits, tmp_path)
-    with open(tmp_path / ".lock") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with FileLock(tmp_path / ".lock"):
         keep(splits, tmp_path)  # nothing to write
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    with pytest.raises(DataError, match="features cannot be kept on this system: it has no locks for files"):
-        keep(splits, tmp_path / "other")
 
 
 class Second(Processes):
@@ -407,15 +403,15 @@ def test_workers_read_the_same(splits, tmp_path):
     assert torch.equal(kept(keep(several, tmp_path / "one")), kept(keep(splits, tmp_path / "none")))
 
 
-@pytest.mark.parametrize("how", ["soft", "hard"])
-def test_training_is_the_same_up_to_rounding(splits, tmp_path, how):
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+def test_training_is_the_same_up_to_rounding(splits, tmp_path, mode):
     vocabulary = Vocabulary.of(splits.train.vocabulary_captions())
 
     def train(data):
         encoder = Strides().eval()
         torch.manual_seed(1)
         decoder = Decoder(
-            attention=Attention(state_dim=8, annotation_dim=5, dim=6, how=how),
+            attention=Attention(state_dim=8, annotation_dim=5, dim=6, mode=mode),
             vocabulary_size=len(vocabulary),
             embed_dim=7,
             state_dim=8,

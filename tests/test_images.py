@@ -5,16 +5,9 @@ import pytest
 import torch
 from PIL import Image
 
-from glimpse.data import (
-    DataError,
-    ImageData,
-    image_folder,
-    load_mnist,
-    torchvision_data,
-    torchvision_names,
-    unpack_mnist,
-)
-from glimpse.data.image_data import Part, make_splits
+from glimpse.data import ImageData, image_folder, load_mnist, torchvision_data, torchvision_names, unpack_mnist
+from glimpse.data.image_loader import Part, make_splits
+from glimpse.errors import DataError
 
 
 def save(path, *, value, size=(6, 9), mode="RGB"):

@@ -7,15 +7,14 @@ from aligned_helpers import some_aligned
 from sacrebleu.metrics import BLEU
 from translation_helpers import untrained
 
-from glimpse.data.translation import Pair
-from glimpse.lengths import ALL, LengthGroup, Lengths, Scored, bleu_interval, compare_lengths
-from glimpse.loading import load_translator
-from glimpse.metrics import wilson_interval
-from glimpse.runs import RunError
-from glimpse.stats import Estimate
-from glimpse.translation import by_length
+from glimpse.data.sentence_pairs import Pair
+from glimpse.errors import RunError
+from glimpse.evaluation.by_length import ALL, LengthGroup, Lengths, Scored, bleu_interval, compare_lengths
+from glimpse.metrics.statistics import Estimate, wilson_interval
+from glimpse.metrics.translations import by_length
+from glimpse.training.load import load_translator
+from glimpse.view.by_length import draw_lengths, group_rows, length_table, run_rows
 from glimpse.view.comparison import to_csv
-from glimpse.view.lengths import draw_lengths, group_rows, length_table, run_rows
 
 TWO = Lengths(
     metric="error",

@@ -7,10 +7,11 @@ import pytest
 import torch
 from helpers import assert_close, draw_bytes, tiny_model
 
+from glimpse.attention.distributions import Gaussian
+from glimpse.attention.geometry import to_pixels
+from glimpse.attention.noise import Noise
 from glimpse.data import Batch
-from glimpse.places import Gaussian, Noise
-from glimpse.sensor import to_pixels
-from glimpse.view.looks import look, looks_of, seen_patches
+from glimpse.evaluation.glimpse_traces import look, looks_of, seen_patches
 
 HEIGHT, WIDTH, CHANNELS = 12, 20, 3
 NAMES = ("a", "b", "c")
@@ -41,7 +42,7 @@ def looks_at(model, batch=BATCH, **settings):
 
 
 def rollout_of(model, seed=0, sample=False, **settings):
-    boxes = {"boxes": BOXES} if model.policy == "oracle" else {}
+    boxes = {"boxes": BOXES} if model.needs_boxes else {}
     with torch.no_grad():
         return model(BATCH.images, noise=Noise(seed), sample=sample, **boxes, **settings)
 
@@ -72,11 +73,11 @@ def read_afresh(model, rollout, how, step):
     view, location = model.glimpses.sensor.view(BATCH.images), rollout.locations[:, step]
     if how == "hard":
         patches = view.at(location)
-    elif rollout.weights is None:
+    elif rollout.attention_weights is None:
         patches = view.expect(Gaussian(location, rollout.stds[:, step]))
     else:
         every = [view.at(cell.expand(4, 2)) for cell in model.glimpses.cells]
-        weights = rollout.weights[:, step].unbind(1)
+        weights = rollout.attention_weights[:, step].unbind(1)
         patches = sum(weight.view(4, 1, 1, 1) * patch for weight, patch in zip(weights, every, strict=True))
     return patches.unflatten(1, (2, CHANNELS)).permute(0, 1, 3, 4, 2)
 
@@ -101,7 +102,7 @@ def test_patches_are_what_the_network_got():
             patches = looks.patches[:, step].permute(0, 1, 4, 2, 3).flatten(1, 2)
             with torch.inference_mode():
                 glimpse = model.glimpses.network(patches, looks.rollout.locations[:, step])
-            assert_close(glimpse, looks.rollout.glimpses[:, step], 1e-5)
+            assert_close(glimpse, looks.rollout.glimpse_vectors[:, step], 1e-5)
 
 
 def test_squares_hold_the_pixels_that_are_shown():
@@ -123,7 +124,9 @@ def test_oracle_is_told_the_boxes_of_the_batch():
 
 
 def scripted(model, **changes):
-    return looks_of(model, BATCH, rollout_of(model)._replace(**changes), name="model", class_names=NAMES, how=model.how)
+    return looks_of(
+        model, BATCH, rollout_of(model)._replace(**changes), name="model", class_names=NAMES, how=model.mode
+    )
 
 
 def test_answers_and_whether_they_are_right_after_each_glimpse():
@@ -166,7 +169,7 @@ def test_weights_of_a_grid_have_its_rows_and_columns():
     for cell, (row, column) in enumerate(product(range(2), range(3))):
         weights = torch.zeros(4, 3, 6)
         weights[..., cell] = 1
-        looks = scripted(model, weights=weights, locations=(weights @ model.glimpses.cells))
+        looks = scripted(model, attention_weights=weights, locations=(weights @ model.glimpses.cells))
         assert looks.weights.shape == (4, 3, 2, 3)
         assert looks.weights[0, 0].nonzero().tolist() == [[row, column]]
         # A third of 20 pixels wide, a half of 12 high: the weight lies where its patches were read.
@@ -193,7 +196,7 @@ def test_a_model_can_be_shown_reading_the_other_way(places):
     model = make("hard", places)
     looks = looks_at(model, how="soft")
     assert looks.how == "soft" and looks.rollout.log_probs is None
-    rollout = rollout_of(model, how="soft")
+    rollout = rollout_of(model, mode="soft")
     assert_close(looks.patches[:, 1], read_afresh(model, rollout, "soft", 1), 1e-5)
     assert torch.equal(looks.points, to_pixels(rollout.locations, HEIGHT, WIDTH))
 

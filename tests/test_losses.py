@@ -24,8 +24,8 @@ def test_log_likelihood():
 
 def test_cross_entropy():
     assert_close(losses.cross_entropy(LOGITS, TARGETS), -math.log(0.5 * 0.1 * 0.5 * 0.2) / 4)
-    assert_close(losses.cross_entropy(LOGITS, TARGETS, "each"), -math.log(0.5 * 0.1 * 0.5 * 0.2) / 4)
-    assert_close(losses.cross_entropy(LOGITS, TARGETS, "last"), -math.log(0.1 * 0.2) / 2)
+    assert_close(losses.cross_entropy(LOGITS, TARGETS, "every_step"), -math.log(0.5 * 0.1 * 0.5 * 0.2) / 4)
+    assert_close(losses.cross_entropy(LOGITS, TARGETS, "last_step"), -math.log(0.1 * 0.2) / 2)
     assert_close(losses.cross_entropy(MARK_LOGITS, MARKS), -math.log(1 / 4 * 3 / 16) / 2)
 
 
@@ -49,14 +49,14 @@ REWARDS = torch.tensor([[1.0, 0.0, 4.0, 2.0], [0.0, 8.0, 0.0, 1.0]])
 @pytest.mark.parametrize(
     "num_choices, when, discount, expected",
     [
-        (3, "last", 1.0, [[2, 2, 2], [1, 1, 1]]),
-        (3, "each", 1.0, [[6, 6, 2], [9, 1, 1]]),
-        (4, "each", 1.0, [[7, 6, 6, 2], [9, 9, 1, 1]]),
-        (4, "each", 0.5, [[2.25, 2.5, 5, 2], [4.125, 8.25, 0.5, 1]]),
-        (2, "each", 0.5, [[5, 2], [0.5, 1]]),
-        (3, "each", 0.0, [[0, 4, 2], [8, 0, 1]]),
-        (0, "each", 1.0, [[], []]),
-        (0, "last", 1.0, [[], []]),
+        (3, "last_step", 1.0, [[2, 2, 2], [1, 1, 1]]),
+        (3, "every_step", 1.0, [[6, 6, 2], [9, 1, 1]]),
+        (4, "every_step", 1.0, [[7, 6, 6, 2], [9, 9, 1, 1]]),
+        (4, "every_step", 0.5, [[2.25, 2.5, 5, 2], [4.125, 8.25, 0.5, 1]]),
+        (2, "every_step", 0.5, [[5, 2], [0.5, 1]]),
+        (3, "every_step", 0.0, [[0, 4, 2], [8, 0, 1]]),
+        (0, "every_step", 1.0, [[], []]),
+        (0, "last_step", 1.0, [[], []]),
     ],
 )
 def test_returns(num_choices, when, discount, expected):
@@ -68,9 +68,9 @@ def test_leave_one_out():
     expected = [[4, 40], [3.5, 35], [1.5, 15], [1.5, 1.5], [1.5, 1], [0, 0.5]]
     assert losses.leave_one_out(returns, 3).tolist() == expected
     assert losses.leave_one_out(returns[:2], 2).tolist() == [[2, 20], [1, 10]]
-    of_last = losses.returns(REWARDS, 3, "last")
+    of_last = losses.returns(REWARDS, 3, "last_step")
     assert losses.leave_one_out(of_last, 2).tolist() == [[1, 1, 1], [2, 2, 2]]
-    of_each = losses.returns(REWARDS, 3, "each")
+    of_each = losses.returns(REWARDS, 3, "every_step")
     assert losses.leave_one_out(of_each, 2).tolist() == [[9, 1, 1], [6, 6, 2]]
 
 
@@ -81,19 +81,19 @@ def test_leave_one_out_needs_two():
 
 def test_normalise():
     advantages = torch.tensor([[1.0, 5.0], [3.0, 5.0], [1.0, 5.0], [3.0, 5.0]])
-    assert_close(losses.normalise(advantages), [[-1.0, 0], [1, 0], [-1, 0], [1, 0]], 1e-5)
+    assert_close(losses.normalize(advantages), [[-1.0, 0], [1, 0], [-1, 0], [1, 0]], 1e-5)
     # The mean may be taken over more than this batch: here over one whose mean is 0 and mean square 4.
     means = iter([torch.zeros(2), torch.full((2,), 4.0)])
-    assert_close(losses.normalise(advantages, lambda _: next(means)), advantages / 2, 1e-5)
+    assert_close(losses.normalize(advantages, lambda _: next(means)), advantages / 2, 1e-5)
 
 
 def test_normalising_is_affine_at_each_choice():
     advantages = draw(6, 3, dtype=torch.float64) * 5
-    normalised = losses.normalise(advantages)
+    normalised = losses.normalize(advantages)
     assert_close(normalised.mean(0), torch.zeros(3), 1e-12)
     assert_close(normalised.square().mean(0), torch.ones(3), 1e-5)
     assert_close(
-        losses.normalise(advantages * torch.tensor([2.0, 10, 0.5]) + torch.tensor([1.0, -3, 0])), normalised, 1e-4
+        losses.normalize(advantages * torch.tensor([2.0, 10, 0.5]) + torch.tensor([1.0, -3, 0])), normalised, 1e-4
     )
     for column, raw in zip(normalised.T, advantages.T, strict=True):
         slopes = (column[1:] - column[0]) / (raw[1:] - raw[0])
@@ -126,8 +126,8 @@ def test_reinforce_refuses_what_would_go_wrong_in_silence():
 
 def test_unknown_words_are_refused():
     for call, message in (
-        (lambda: losses.cross_entropy(LOGITS, TARGETS, "all"), "when must be one of last, each, got 'all'"),
-        (lambda: losses.returns(REWARDS, 1, "first"), "when must be one of last, each, got 'first'"),
+        (lambda: losses.cross_entropy(LOGITS, TARGETS, "all"), "when must be one of last_step, every_step, got 'all'"),
+        (lambda: losses.returns(REWARDS, 1, "first"), "when must be one of last_step, every_step, got 'first'"),
         (lambda: losses.rewards(LOGITS, TARGETS, "luck"), "kind must be one of accuracy, log_likelihood, got 'luck'"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -175,7 +175,7 @@ class SmallWorld:
 
     def true_gradient(self, when):
         """Of the expected sum of rewards, or of the expected last one."""
-        earned = self.rewards[:, -1] if when == "last" else self.rewards.sum(1)
+        earned = self.rewards[:, -1] if when == "last_step" else self.rewards.sum(1)
         return torch.autograd.grad((self.probabilities() * earned).sum(), self.parameters)
 
     def expected_estimate(self, when, baselines):
@@ -207,14 +207,14 @@ def assert_opposite(estimate, gradient):
         assert_close(-ours, true, 1e-12)
 
 
-@pytest.mark.parametrize("when", ["last", "each"])
+@pytest.mark.parametrize("when", ["last_step", "every_step"])
 @pytest.mark.parametrize("baseline", ["no_baseline", "state_baseline", "greedy_baseline"])
 def test_expected_estimate_is_the_true_gradient(baseline, when):
     world = SmallWorld()
     assert_opposite(world.expected_estimate(when, getattr(world, baseline)(when)), world.true_gradient(when))
 
 
-@pytest.mark.parametrize("when", ["last", "each"])
+@pytest.mark.parametrize("when", ["last_step", "every_step"])
 def test_expected_leave_one_out_estimate_is_the_true_gradient(when):
     """Over all 81 pairs of rollouts of the same image."""
     world = SmallWorld()
@@ -230,14 +230,14 @@ def test_expected_leave_one_out_estimate_is_the_true_gradient(when):
 def test_a_baseline_that_knows_the_choice_would_bias_the_estimate():
     """The comparison above can fail: half of one's own return is no baseline."""
     world = SmallWorld()
-    estimate = world.expected_estimate("last", world.returns("last") / 2)
-    assert (estimate[0] + world.true_gradient("last")[0]).abs().max() > 1e-3
+    estimate = world.expected_estimate("last_step", world.returns("last_step") / 2)
+    assert (estimate[0] + world.true_gradient("last_step")[0]).abs().max() > 1e-3
 
 
 def test_a_state_baseline_can_reduce_the_variance():
     """With the expected return of each state as the baseline the estimates scatter less around the same mean."""
     world = SmallWorld()
-    returns, chances = world.returns("last"), world.probabilities().detach()
+    returns, chances = world.returns("last_step"), world.probabilities().detach()
     second = world.second_logits.detach().softmax(1)
     of_state = (second * returns[:, 1].view(3, 3)).sum(1)
     values = torch.stack([torch.stack([(chances * returns[:, 0]).sum(), of_state[i]]) for i, _ in world.trajectories])
@@ -311,7 +311,7 @@ def test_halting_literally():
     assert_close(losses.halting_cost(halting, each, 0.0), 0.5 + 0.25 + 0.25)
     assert_close(losses.halting_cost(halting, each, 0.1), 1.0 + 0.1 * (0.25 + 0.5 + 1.5))
     assert_close(losses.halting_distribution(torch.tensor([[3.0]])), [[1.0]])
-    assert losses.glimpse_numbers(each).tolist() == [1, 2, 3]
+    assert losses.step_numbers(each).tolist() == [1, 2, 3]
 
 
 def test_halting_is_the_enumeration_of_all_coins():

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import torchvision
 
-from glimpse.data import DataError, load_mnist, unpack_mnist
+from glimpse.data import load_mnist, unpack_mnist
 from glimpse.data import mnist as mnist_module
+from glimpse.errors import DataError
 
 REPOSITORY = Path(__file__).parents[1]
 LOAD = "from glimpse.data import load_mnist; print(int(load_mnist('test')[1].sum()))"

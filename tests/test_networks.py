@@ -5,8 +5,8 @@ import torch
 from helpers import assert_close, draw
 from torch import nn
 
-from glimpse.networks import GlimpseNetwork, RecurrentCore, initialise, what_path
-from glimpse.sensor import Sensor
+from glimpse.attention.sensor import Sensor
+from glimpse.models.glimpse_network import GlimpseNetwork, RecurrentCore, initialize, what_path
 
 BATCH = 4
 
@@ -74,11 +74,11 @@ def test_initial_weights_keep_the_size_of_signals():
     network = nn.Sequential(*[layer for _ in range(6) for layer in (nn.Linear(400, 400), nn.ReLU())])
     signal = torch.randn(200, 400)
     before = network(signal).square().mean()
-    initialise(network)
+    initialize(network)
     after = network(signal).square().mean()
     assert float(before) < 0.01 and 0.7 < float(after) < 1.4
     conv = nn.Conv2d(16, 64, 3)
-    initialise(conv)
+    initialize(conv)
     assert float(conv.weight.std()) == pytest.approx((2 / 144) ** 0.5, rel=0.05) and not conv.bias.any()
 
 

@@ -4,10 +4,11 @@ import pytest
 import torch
 from helpers import assert_close, draw, tiny_model
 
-from glimpse.attention import SCORERS, Attention
-from glimpse.captioner import Decoder, State
-from glimpse.glimpses import GridGlimpses
-from glimpse.places import Noise
+from glimpse.attention.annotation import Attention
+from glimpse.attention.noise import Noise
+from glimpse.attention.scorers import SCORERS
+from glimpse.models.decoder import Decoder, DecoderState
+from glimpse.models.glimpses import GridGlimpses
 
 BATCH, SCORES = 4, 6
 
@@ -25,7 +26,7 @@ def make_both(scorer, window):
     model = tiny_model(*options).double()
     glimpses, state_dim = model.glimpses, model.core.state_dim
     with torch.no_grad():
-        memory = glimpses.open(draw(BATCH, 1, 12, 14, dtype=torch.float64), num_reads=3, detach=False)
+        memory = glimpses.prepare(draw(BATCH, 1, 12, 14, dtype=torch.float64), num_reads=3)
         encoded = glimpses.network.out_dim
         attention = Attention(
             state_dim=state_dim, annotation_dim=encoded, scorer=scorer, dim=SCORES, window=window, axes=2
@@ -41,7 +42,7 @@ def make_both(scorer, window):
 
 def some_state(decoder):
     size, width = decoder.cell.hidden_size, 2 if list(decoder.attention.scorer.parameters()) else 0.5
-    return State(*(width * (2 * draw(BATCH, size, seed=seed, dtype=torch.float64) - 1) for seed in (1, 2)))
+    return DecoderState(*(width * (2 * draw(BATCH, size, seed=seed, dtype=torch.float64) - 1) for seed in (1, 2)))
 
 
 @every_scorer
@@ -52,18 +53,18 @@ def test_both_hold_the_same_class(scorer, window):
     assert type(glimpses.attention.scorer) is type(decoder.attention.scorer) is SCORERS[scorer]
 
 
-@pytest.mark.parametrize("how, sample", [("soft", False), ("hard", False), ("hard", True)])
+@pytest.mark.parametrize("mode, sample", [("soft", False), ("hard", False), ("hard", True)])
 @every_scorer
-def test_both_give_the_same_reading(scorer, window, how, sample):
+def test_both_give_the_same_reading(scorer, window, mode, sample):
     """Of the same state and annotations, by the same chance: what is read, where, how likely and how likely others."""
     glimpses, memory, decoder = make_both(scorer, window)
     state, word = some_state(decoder), torch.arange(BATCH)
-    looked = glimpses.attention(state.hidden, memory, how=how, sample=sample, noise=Noise(3))
-    written = decoder.step(word, state, memory, how=how, sample=sample, noise=Noise(3)).reading
+    looked = glimpses.attention(state.hidden, memory, mode=mode, sample=sample, noise=Noise(3))
+    written = decoder.step(word, state, memory, mode=mode, sample=sample, noise=Noise(3)).reading
     assert torch.equal(looked.context, written.context)
     assert torch.equal(looked.place, written.place)
     assert torch.equal(looked.attention.logits, written.attention.logits)
-    if how == "soft":
+    if mode == "soft":
         assert looked.log_prob is None and written.log_prob is None
     else:
         assert torch.equal(looked.log_prob, written.log_prob)
@@ -91,15 +92,15 @@ def test_the_soft_context_is_the_weighted_sum_of_all_hard_ones(scorer, window):
     places = len(glimpses.cells)
     for read in readers:
         found = torch.zeros(BATCH, places, memory.values.shape[2], dtype=torch.float64)
-        seen = read(how="soft").attention.logits.isinf()  # as good as seen, if it is out of sight
+        seen = read(mode="soft").attention.logits.isinf()  # as good as seen, if it is out of sight
         assert seen.any() == (window is not None)
         for seed in range(2000):
-            hard = read(how="hard", noise=Noise(seed))
+            hard = read(mode="hard", noise=Noise(seed))
             rows = torch.arange(BATCH)
             found[rows, hard.place] = hard.log_prob.exp().unsqueeze(1) * hard.context
             seen[rows, hard.place] = True
             if seen.all():
                 break
         assert seen.all()
-        assert_close(found.sum(1), read(how="soft").context, 1e-12)
+        assert_close(found.sum(1), read(mode="soft").context, 1e-12)
         assert not torch.allclose(found.sum(1), memory.values.mean(1))  # which is no plain mean

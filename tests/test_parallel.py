@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from glimpse.data.base import DataError
-from glimpse.data.parallel import parallel_files, tab_separated, tokenise_raw
-from glimpse.data.translation import Pair
+from glimpse.data.parallel_text import parallel_files, tab_separated, tokenise_raw
+from glimpse.data.sentence_pairs import Pair
+from glimpse.errors import DataError
 
 LINES = {
     "train": (["a man walks .", "two dogs", "a  dog\tand a man"], ["ein mann geht .", "zwei hunde", "ein hund und"]),

@@ -11,15 +11,16 @@ from helpers import ALONE, assert_close
 from photo_helpers import arguments, evaluate, make_coco, make_karpathy
 from runs_helpers import assert_nearly_same_losses, assert_same_run, rows_without_time, train_by_two, train_main
 
-from glimpse import caption_metrics
-from glimpse.build import build_data, build_task
-from glimpse.commands import captions
-from glimpse.engine import Engine
-from glimpse.features import CachedCaptions
-from glimpse.loading import load_captioner
-from glimpse.parsing import parse
-from glimpse.runs import BEST, LAST, Run
-from glimpse.training import train
+from glimpse.cli import captions
+from glimpse.metrics import captions as caption_metrics
+from glimpse.models.feature_cache import CachedCaptions
+from glimpse.tasks.base import build_task
+from glimpse.tasks.build import build_data
+from glimpse.tasks.settings import load_config
+from glimpse.training.engine import Engine
+from glimpse.training.load import load_captioner
+from glimpse.training.run import BEST, LAST, Run
+from glimpse.training.train import train
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +90,8 @@ def test_kept_features_change_nothing_but_rounding(settings, root, tmp_path, cap
 
 
 def test_features_stand_for_the_images(root, tmp_path):
-    config = parse(arguments(data__root=root, encoder__cache=tmp_path / "features"))
-    task = build_task(config, ALONE)
+    config = load_config(arguments(data__root=root, encoder__cache=tmp_path / "features"))
+    task = build_task(config, ALONE, open_run=Run.open)
     images = build_data(config.data)
     for kept, photos in zip(task.data, images, strict=True):
         assert isinstance(kept, CachedCaptions) and kept.image_shape == photos.image_shape == (3, 64, 64)
@@ -101,12 +102,12 @@ def test_features_stand_for_the_images(root, tmp_path):
 
 
 def test_words_are_those_of_the_training_captions(root):
-    task = build_task(parse(arguments(data__root=root)), ALONE)
+    task = build_task(load_config(arguments(data__root=root)), ALONE, open_run=Run.open)
     assert set(task.vocabulary.words) >= {"a", "red", "blue", "square", "on", "the", "left", "right"}
     assert [len(data) for data in task.data] == [12, 4, 4]
     assert task.goal == "BLEU-4" and task.describe({"BLEU-4": 0.1234}) == "BLEU-4 12.34"
-    assert task.about()["image_shape"] == (3, 64, 64)
-    few = build_task(parse(arguments(data__root=root, decoder__min_count=7)), ALONE)
+    assert task.metadata()["image_shape"] == (3, 64, 64)
+    few = build_task(load_config(arguments(data__root=root, decoder__min_count=7)), ALONE, open_run=Run.open)
     assert not {"left", "right"} & set(few.vocabulary.words) and "red" in few.vocabulary.words
 
 
@@ -137,7 +138,7 @@ def test_a_run_is_scored_from_anywhere(root, tmp_path, monkeypatch, capsys):
     run = train_in(tmp_path / "run", **settings)
     here = tmp_path / "there"
     assert run.config.data.root == str(here / "photos") and run.config.data.annotations == "captions.json"
-    assert run.config.encoder.cache == str(here / "features")
+    assert run.config.encoder.feature_cache == str(here / "features")
     assert run.config.encoder.weights == str(here / "weights.pth")
     kept = encoder_of(run)
     assert torch.equal(kept["model.encoder.trunk.features.0.weight"], weights["features.0.weight"])
@@ -152,9 +153,9 @@ def test_a_run_is_scored_from_anywhere(root, tmp_path, monkeypatch, capsys):
 
 def test_null_and_default_are_no_paths(tmp_path):
     for weights, expected in (("null", None), ("default", "default")):
-        config = parse(arguments(data__root="photos", encoder__weights=weights))
-        run = Run.create(config, name="", about={}, folder=tmp_path / weights)
-        assert run.config.encoder.weights == expected and run.config.encoder.cache is None
+        config = load_config(arguments(data__root="photos", encoder__weights=weights))
+        run = Run.create(config, name="", metadata={}, folder=tmp_path / weights)
+        assert run.config.encoder.weights == expected and run.config.encoder.feature_cache is None
         assert Run.open(run.folder).config == run.config
 
 
@@ -167,8 +168,13 @@ FINE = {"train__epochs": 3, "encoder__fine_tune_from": 2, "decoder__dropout": 0.
 @pytest.fixture(scope="module")
 def fine_tuned(root, tmp_path_factory):
     """A run whose encoder learns from the second epoch on, and the encoder before and after each epoch."""
-    config = parse(arguments(data__root=root, **FINE))
-    states = [{key: value.clone() for key, value in build_task(config, ALONE).model.encoder.state_dict().items()}]
+    config = load_config(arguments(data__root=root, **FINE))
+    states = [
+        {
+            key: value.clone()
+            for key, value in build_task(config, ALONE, open_run=Run.open).model.encoder.state_dict().items()
+        }
+    ]
 
     def keep(engine):
         states.append({key: value.clone() for key, value in engine.task.model.encoder.state_dict().items()})
@@ -213,7 +219,7 @@ def test_what_a_run_began_from_is_not_needed_to_go_on(fine_tuned, root, tmp_path
     torch.save(torchvision.models.squeezenet1_1(weights=None).state_dict(), weights)
     paths = {"init_from": copy, "encoder__weights": weights, "encoder__cache": tmp_path / "cache"}
     settings = {"data__root": root, "train__epochs": 2, **paths}
-    config = parse(arguments(**settings))
+    config = load_config(arguments(**settings))
 
     def stop(engine):
         raise KeyboardInterrupt
@@ -227,13 +233,13 @@ def test_what_a_run_began_from_is_not_needed_to_go_on(fine_tuned, root, tmp_path
 
 
 def test_without_fine_tuning_the_encoder_has_no_gradient(root):
-    task = build_task(parse(arguments(data__root=root)), ALONE)
-    task.schedule(0.99)
-    assert task.model.encoder.frozen and task.all_parameters_used
+    task = build_task(load_config(arguments(data__root=root)), ALONE, open_run=Run.open)
+    task.on_progress(0.99)
+    assert task.model.encoder.frozen and task.every_parameter_has_gradient
     assert not any(parameter.requires_grad for parameter in task.model.encoder.parameters())
-    later = build_task(parse(arguments(data__root=root, **FINE)), ALONE)
+    later = build_task(load_config(arguments(data__root=root, **FINE)), ALONE, open_run=Run.open)
     later.schedule(0.33)
-    assert later.model.encoder.frozen and not later.all_parameters_used
+    assert later.model.encoder.frozen and not later.every_parameter_has_gradient
     later.schedule(1 / 3)
     assert not later.model.encoder.frozen
 
@@ -247,7 +253,7 @@ def test_a_fine_tuned_run_can_be_scored(fine_tuned, capsys):
 
 def test_a_run_that_begins_from_another(fine_tuned, root, tmp_path):
     run, _ = fine_tuned
-    task = build_task(parse(arguments(data__root=root, init_from=run.folder)), ALONE)
+    task = build_task(load_config(arguments(data__root=root, init_from=run.folder)), ALONE, open_run=Run.open)
     assert_same_tensors(
         {f"model.encoder.{key}": value for key, value in task.model.encoder.state_dict().items()}, encoder_of(run)
     )
@@ -255,7 +261,7 @@ def test_a_run_that_begins_from_another(fine_tuned, root, tmp_path):
 
 def test_a_run_that_begins_from_another_needs_no_other_weights(fine_tuned, root, tmp_path):
     settings = {"data__root": root, "init_from": fine_tuned[0].folder, "encoder__weights": tmp_path / "nowhere.pth"}
-    task = build_task(parse(arguments(**settings)), ALONE)
+    task = build_task(load_config(arguments(**settings)), ALONE, open_run=Run.open)
     assert_same_tensors(
         {f"model.encoder.{key}": value for key, value in task.model.encoder.state_dict().items()},
         encoder_of(fine_tuned[0]),
@@ -294,14 +300,15 @@ def test_two_processes_do_what_one_does(root, tmp_path):
             "COCO's folder of images must be a folder of images, but .*/train2017 is not a folder",
         ),
         ({"train__batch_size": 13}, r"train.batch_size must be at most 12 \(the training examples\), got 13"),
-        ({"data__size": [4, 4]}, r"data.size must be larger for encoder.name squeezenet1_1, got \[4, 4\]"),
+        ({"data__size": [4, 4]}, r"data.size must be larger for encoder squeezenet1_1, got \[4, 4\]"),
         (
             {"attention__scorer": "dot"},
             r"decoder.state_dim must be 512, the size of an annotation, with attention.scorer dot \(.*\), got 24",
         ),
         (
             {"encoder__self_attention": 1, "encoder__heads": 3},
-            "encoder.heads must be a divisor of the size of an annotation, 512, with encoder.self_attention, got 3",
+            "encoder.num_heads must be a divisor of the size of an annotation, 512, with "
+            "encoder.self_attention_layers, got 3",
         ),
         ({"encoder__cache": "{tmp}"}, "{tmp} holds something else than features; choose another folder for them"),
     ],
@@ -342,8 +349,8 @@ def test_images_that_are_not_there(root, tmp_path, capsys):
 
 
 def test_engine_of_a_captioner_says_its_score(root, tmp_path):
-    config = parse(arguments(data__root=root))
-    task = build_task(config, ALONE)
+    config = load_config(arguments(data__root=root))
+    task = build_task(config, ALONE, open_run=Run.open)
     engine = Engine(task, Run(tmp_path, config), ALONE)
     engine.epoch, engine.seconds, engine.best = 1, 3.0, {"epoch": 1}
     line = engine._summary({"loss": 1.5}, {"BLEU-4": 0.25})

@@ -8,11 +8,11 @@ import pytest
 import torch
 from PIL import Image, ImageOps
 
-from glimpse.data import DataError
-from glimpse.data.base import HOLD_OUT, permutation
 from glimpse.data.captions import Captioned, batches_by_length
-from glimpse.data.photos import Photo, PhotoCaptions, coco_captions, karpathy_captions, load_photo
-from glimpse.text import tokenise
+from glimpse.data.photo_captions import Photo, PhotoCaptions, coco_captions, karpathy_captions, load_photo
+from glimpse.data.vocabulary import tokenise
+from glimpse.errors import DataError
+from glimpse.seeding import Stream, permutation
 
 
 def picture(path, value=0, size=(6, 9), **options):
@@ -92,7 +92,7 @@ def test_coco_splits(coco, splits):
     train, valid, test = (colours([all_of(data)])[0] for data in splits)
     assert train == sorted(train) and valid == sorted(valid) and test == list(range(40, 46))  # as in the file
     assert sorted(train + valid) == list(range(40))
-    assert valid == sorted(permutation(HOLD_OUT, 0, size=40)[:8].tolist())
+    assert valid == sorted(permutation(Stream.HOLD_OUT, 0, size=40)[:8].tolist())
     assert splits.valid.files == tuple(coco / "train2017" / f"{i:04}.png" for i in valid)
     assert splits.test.files == tuple(coco / "val2017" / f"{i:04}.png" for i in test)
     assert all(data.skipped == () for data in splits)

@@ -6,7 +6,8 @@ import pytest
 import torch
 from helpers import assert_close, draw
 
-from glimpse.places import Categorical, Gaussian, Noise
+from glimpse.attention.distributions import Categorical, Gaussian
+from glimpse.attention.noise import Noise
 
 
 def some_gaussian(batch=6):
@@ -108,7 +109,7 @@ def test_entropy_has_a_gradient_where_a_probability_vanishes():
 
 
 def test_certain():
-    categorical = Categorical.certain(torch.tensor([2, 0]), 3, torch.float64)
+    categorical = Categorical.one_hot(torch.tensor([2, 0]), 3, torch.float64)
     assert categorical.weights.tolist() == [[0, 0, 1], [1, 0, 0]]
     assert categorical.mode().tolist() == categorical.sample(Noise(0)).tolist() == [2, 0]
     assert categorical.entropy().tolist() == categorical.log_prob(torch.tensor([2, 0])).tolist() == [0, 0]
@@ -183,9 +184,9 @@ def test_a_fork_gives_what_is_about_to_be_given():
 def test_dropout_keeps_the_mean():
     """A part becomes zero, the rest grows, by the same numbers as `uniform`; nothing is drawn if nothing is dropped."""
     x = draw(50, 40) + 1
-    dropped = Noise(3).drop(x, 0.25)
+    dropped = Noise(3).dropout(x, 0.25)
     kept = Noise(3).uniform(x) >= 0.25
     assert_close(dropped, torch.where(kept, x / 0.75, 0))
     assert abs(float(kept.double().mean()) - 0.75) < 4 * (0.1875 / x.numel()) ** 0.5
     noise = Noise(3)
-    assert noise.drop(x, 0.0) is x and torch.equal(noise.uniform(x), Noise(3).uniform(x))
+    assert noise.dropout(x, 0.0) is x and torch.equal(noise.uniform(x), Noise(3).uniform(x))

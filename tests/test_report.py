@@ -14,10 +14,11 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from glimpse.data import Batch
-from glimpse.saliency import sequential_jacobian
-from glimpse.settings import ConfigError
-from glimpse.view.looks import look
-from glimpse.view.report import make_report, write_report
+from glimpse.errors import ConfigError
+from glimpse.evaluation.glimpse_traces import look
+from glimpse.evaluation.saliency import sequential_jacobian
+from glimpse.view.glimpse_report import make_report
+from glimpse.view.page import write_report
 from glimpse.view.tables import Table
 
 NASTY = "</script><b>x"
@@ -36,10 +37,10 @@ def report(looks, **changes):
     arguments = {
         "title": "A title",
         "intro": "First.\n\nSecond.",
-        "looks": looks,
+        "traces": looks,
         "indices": range(len(looks[0].images)),
         "sensitivity": [None] * len(looks),
-        "salient": None,
+        "saliency": None,
         "tables": [],
         "figures": [],
     }
@@ -95,23 +96,23 @@ def test_the_data_is_that_of_the_looks(options, channels):
 
     (model,) = data["models"]
     soft, grid = "--read=soft" in options, "--attention.places=grid" in options
-    assert (model["name"], model["how"], model["steps"]) == ("hard", "soft" if soft else "hard", 3)
-    assert (model["scales"], model["side"], model["channels"]) == (2, 4, channels)
-    assert_close(torch.tensor(model["points"]), looks.points, atol=0.0051)
+    assert (model["name"], model["mode"], model["numGlimpses"]) == ("hard", "soft" if soft else "hard", 3)
+    assert (model["numScales"], model["patchSize"], model["channels"]) == (2, 4, channels)
+    assert_close(torch.tensor(model["centers"]), looks.points, atol=0.0051)
     assert_close(torch.tensor(model["boxes"]), looks.boxes, atol=0.0051)
     assert not torch.equal(looks.points[:, 0], looks.points[:, 1])  # else the order would not show
     assert model["classes"] == [[0, 1, 2]] * 2
-    assert_close(torch.tensor(model["answers"]), looks.answers, atol=0.00051)
-    assert torch.equal(torch.tensor(model["right"]) == 1, looks.right)
-    assert [[text.split()[0] for text in row] for row in model["said"]] == [
+    assert_close(torch.tensor(model["probabilities"]), looks.answers, atol=0.00051)
+    assert torch.equal(torch.tensor(model["correct"]) == 1, looks.right)
+    assert [[text.split()[0] for text in row] for row in model["predictions"]] == [
         ["abc"[best] for best in row] for row in looks.answers.argmax(-1)
     ]
     patches = torch.stack([decode(text, 3, 2, 4, 4, channels) for text in model["patches"]])
     assert_close(patches / 255, looks.patches, atol=0.5001 / 255)
     if soft and not grid:
-        assert_close(torch.tensor(model["spread"]), looks.spread, atol=0.0051)
+        assert_close(torch.tensor(model["stds"]), looks.spread, atol=0.0051)
     else:
-        assert model["spread"] is None
+        assert model["stds"] is None
     if soft and grid:
         assert model["grid"] == [2, 3]
         weights = torch.stack([decode(text, 3, 2, 3) for text in model["weights"]])
@@ -126,7 +127,7 @@ def test_what_moved_the_answer_is_relative_to_the_largest():
     data = data_of(report(looks, sensitivity=[sensitivity, None]))
     assert data["models"][0]["sensitivity"] == [[0.25, 1.0, 0.5], [0.0, 0.0, 0.0]]
     assert data["models"][1]["sensitivity"] is None
-    assert [model["steps"] for model in data["models"]] == [3, 2]
+    assert [model["numGlimpses"] for model in data["models"]] == [3, 2]
 
 
 def test_several_labels():
@@ -143,7 +144,7 @@ def test_of_many_classes_the_true_and_the_likely_are_shown():
     answers[:, 2, 28] = 0.5
     (model,) = data_of(report([looks._replace(answers=answers)]))["models"]
     assert [len(classes) for classes in model["classes"]] == [12, 12]
-    for classes, target, row in zip(model["classes"], (29, 3), model["answers"], strict=True):
+    for classes, target, row in zip(model["classes"], (29, 3), model["probabilities"], strict=True):
         assert classes == sorted(classes) and {7, 28, target} <= set(classes)
         assert row[1][classes.index(7)] == 0.9 and row[2][classes.index(28)] == 0.5 and row[0][0] == 0.001
 
@@ -153,29 +154,29 @@ def test_large_photographs_are_reduced_and_the_coordinates_kept():
     looks = look_at(images=smooth)
     maps = torch.zeros(2, 400, 500)
     maps[1, 399, 499] = 1.0
-    data = data_of(report([looks], salient=("fc", maps)))
+    data = data_of(report([looks], saliency=("fc", maps)))
     kind, picture = picture_of(data["images"][0]["source"])
     assert picture.shape == (256, 320, 3)
     assert_close(picture[:, :, 0].double().mean(0), torch.linspace(0, 255, 320), atol=3)
     assert data["size"] == [500, 400]
-    assert_close(torch.tensor(data["models"][0]["points"]), looks.points, atol=0.0051)
-    assert data["salient"]["size"] == [96, 77]
-    reduced = decode(data["salient"]["maps"][1], 77, 96)
+    assert_close(torch.tensor(data["models"][0]["centers"]), looks.points, atol=0.0051)
+    assert data["saliency"]["size"] == [96, 77]
+    reduced = decode(data["saliency"]["maps"][1], 77, 96)
     assert reduced[-1, -1] == 255 and reduced.sum() == 255  # one pixel of all is not averaged away
     noisy = draw_bytes(2, 3, 200, 200)
     kinds = {}
-    for name, images in (("smooth", smooth), ("noisy", noisy), ("grey", noisy[:, :1]), ("small", noisy[..., :50, :50])):
+    for name, images in (("smooth", smooth), ("noisy", noisy), ("gray", noisy[:, :1]), ("small", noisy[..., :50, :50])):
         data = data_of(report([look_at(images=images)]))
         kinds[name], _ = picture_of(data["images"][0]["source"])
-    assert kinds == {"smooth": "png", "noisy": "jpeg", "grey": "png", "small": "png"}
+    assert kinds == {"smooth": "png", "noisy": "jpeg", "gray": "png", "small": "png"}
 
 
 def test_saliency_of_small_images_is_as_given():
     maps = draw(2, 12, 14)
-    salient = data_of(report([look_at()], salient=("cnn", maps)))["salient"]
+    salient = data_of(report([look_at()], saliency=("cnn", maps)))["saliency"]
     assert (salient["name"], salient["size"]) == ("cnn", [14, 12])
     assert_close(torch.stack([decode(text, 12, 14) for text in salient["maps"]]) / 255, maps, atol=0.5001 / 255)
-    assert data_of(report([look_at()]))["salient"] is None
+    assert data_of(report([look_at()]))["saliency"] is None
 
 
 def test_nothing_given_becomes_markup():
@@ -185,7 +186,7 @@ def test_nothing_given_becomes_markup():
         [look_at(class_names=("a", NASTY, "c"), targets=torch.tensor([1, 1]), name=NASTY)],
         title=NASTY + "{{data}}",
         intro=NASTY + '"',
-        salient=(NASTY, torch.zeros(2, 12, 14)),
+        saliency=(NASTY, torch.zeros(2, 12, 14)),
         tables=[Table(NASTY, [NASTY, "<i>"], [[NASTY, "<i>"]], [NASTY])],
         figures=[(NASTY + '"', figure)],
     )
@@ -220,22 +221,22 @@ def test_the_page_asks_nobody_for_anything():
     assert "default-src 'none'" in html  # and the browser would not let it
 
 
-def test_figures_take_the_colours_of_the_page():
+def test_figures_take_the_colors_of_the_page():
     figures = []
-    for colour in ("#0072b2", "#d55e00"):
+    for color in ("#0072b2", "#d55e00"):
         figure = Figure()
         axes = figure.subplots()
-        axes.plot([1, 2], [3, 5], marker="o", color=colour, label="error")
+        axes.plot([1, 2], [3, 5], marker="o", color=color, label="error")
         axes.legend()
         axes.set(title="Error & so on", xlabel="glimpse")
-        figures.append((f"The caption of {colour}", figure))
+        figures.append((f"The caption of {color}", figure))
     page = report([look_at()], figures=figures)
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(drawings) == 2
-    for number, (drawing, colour) in enumerate(zip(drawings, ("#0072b2", "#d55e00"), strict=True)):
+    for number, (drawing, color) in enumerate(zip(drawings, ("#0072b2", "#d55e00"), strict=True)):
         tags = Tags(drawing).tags
-        assert tags[0][1]["aria-label"] == f"The caption of {colour}" and tags[0][1]["fill"] == "currentColor"
-        assert "#000000" not in drawing and "stroke: currentColor" in drawing and f"stroke: {colour}" in drawing
+        assert tags[0][1]["aria-label"] == f"The caption of {color}" and tags[0][1]["fill"] == "currentColor"
+        assert "#000000" not in drawing and "stroke: currentColor" in drawing and f"stroke: {color}" in drawing
         assert "fill: #ffffff" not in drawing and "fill: var(--page)" in drawing
         assert ">Error &amp; so on</text>" in drawing and ">glimpse</text>" in drawing
         ids = {attributes["id"] for _, attributes in tags if "id" in attributes}
@@ -253,8 +254,9 @@ def test_tables_and_words():
     html = report([look_at()], tables=[table, table])
     assert html.count("<h2>Errors</h2>") == 2
     assert '<tr><th scope="col">model</th><th scope="col">1</th><th scope="col">2</th></tr>' in html
-    assert '<tr><th scope="row">hard</th><td>4.29</td><td>3</td></tr><tr><th scope="row">soft</th>' in html
-    assert "<p>One note.</p><p>Another.</p>" in html
+    assert '<tr><th scope="row">hard</th><td>4.29</td><td>3</td></tr>' in html
+    assert html.index('<th scope="row">hard</th>') < html.index('<th scope="row">soft</th>')
+    assert html.count("<p>One note.</p>") == html.count("<p>Another.</p>") == 2
     assert "<title>A title</title>" in html and "<p>First.</p><p>Second.</p>" in html
     assert "{{" not in re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
 
@@ -267,18 +269,18 @@ def test_a_hundred_images_are_small():
         look_at(*options, *more, images=images, targets=targets, class_names=names) for more in ((), ("--read=soft",))
     ]
     model = tiny_model(*options, num_classes=10)
-    sensitivity = [sequential_jacobian(model.answer, one.rollout.glimpses, targets) for one in looks]
-    html = report(looks, sensitivity=sensitivity, salient=("cnn", draw(100, 60, 60)))
+    sensitivity = [sequential_jacobian(model.classify_glimpses, one.rollout.glimpse_vectors, targets) for one in looks]
+    html = report(looks, sensitivity=sensitivity, saliency=("cnn", draw(100, 60, 60)))
     assert len(html.encode()) < 2_500_000
 
 
 def test_wrong_arguments_are_named():
     looks = look_at()
-    with pytest.raises(ValueError, match="looks must be those of 1 to 4 models, got 0"):
-        make_report(title="", intro="", looks=[], indices=[], sensitivity=[], salient=None, tables=[], figures=[])
-    with pytest.raises(ValueError, match="looks must be those of 1 to 4 models, got 5"):
+    with pytest.raises(ValueError, match="traces must be those of 1 to 4 models, got 0"):
+        make_report(title="", intro="", traces=[], indices=[], sensitivity=[], saliency=None, tables=[], figures=[])
+    with pytest.raises(ValueError, match="traces must be those of 1 to 4 models, got 5"):
         report([looks] * 5)
-    with pytest.raises(ValueError, match="looks must be at one image at least"):
+    with pytest.raises(ValueError, match="traces must be of at least one image"):
         report([look_at(images=draw_bytes(0, 1, 12, 14), targets=torch.zeros(0, dtype=torch.int64))])
     others = (
         look_at(images=draw_bytes(2, 1, 12, 14, seed=1), name="other"),
@@ -286,9 +288,7 @@ def test_wrong_arguments_are_named():
         look_at(class_names=("a", "b", "d"), name="other"),
     )
     for other in others:
-        with pytest.raises(
-            ValueError, match="at the same images, of the same classes: those of other are not those of"
-        ):
+        with pytest.raises(ValueError, match="same images and classes, but those of other and hard differ"):
             report([looks, other])
     with pytest.raises(ValueError, match="indices must be those of the 2 images, got 3"):
         report([looks], indices=[1, 2, 3])
@@ -296,14 +296,14 @@ def test_wrong_arguments_are_named():
         report([looks], sensitivity=[None, None])
     with pytest.raises(ValueError, match=r"sensitivity of hard must have shape \(2, 3\), got \(2, 4\)"):
         report([looks], sensitivity=[torch.zeros(2, 4)])
-    with pytest.raises(ValueError, match="the looks of hard must be finite"):
+    with pytest.raises(ValueError, match="the trace and sensitivity of hard must be finite"):
         report([looks], sensitivity=[torch.full((2, 3), torch.nan)])
-    with pytest.raises(ValueError, match="the looks of hard must be finite"):
+    with pytest.raises(ValueError, match="the trace and sensitivity of hard must be finite"):
         report([looks._replace(points=looks.points / 0)])
-    with pytest.raises(ValueError, match=r"salient must have shape \(2, 12, 14\), got \(2, 14, 12\)"):
-        report([looks], salient=("cnn", torch.zeros(2, 14, 12)))
-    with pytest.raises(ValueError, match=r"salient of cnn must be in \[0, 1\], got 0.0 to 2.0"):
-        report([looks], salient=("cnn", torch.tensor([0.0, 2.0]).repeat(2, 12, 7)))
+    with pytest.raises(ValueError, match=r"saliency must have shape \(2, 12, 14\), got \(2, 14, 12\)"):
+        report([looks], saliency=("cnn", torch.zeros(2, 14, 12)))
+    with pytest.raises(ValueError, match=r"saliency of cnn must be in \[0, 1\], got 0.0 to 2.0"):
+        report([looks], saliency=("cnn", torch.tensor([0.0, 2.0]).repeat(2, 12, 7)))
 
 
 def test_write(tmp_path):

@@ -1,37 +1,24 @@
 """The page of a report in a real browser: what it shows, and what it does when told."""
 
-import shutil
 import time
-from contextlib import contextmanager
 
 import pytest
 import torch
+from browser_helpers import EXTENT, complaints, emulated, find, find_all, press, rgb
 from helpers import draw, draw_bytes, tiny_model
 from matplotlib.figure import Figure
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 
 from glimpse.data import Batch
-from glimpse.view.drawing import SCALE_COLOURS, TRAIL
-from glimpse.view.looks import look
-from glimpse.view.report import make_report, write_report
+from glimpse.evaluation.glimpse_traces import look
+from glimpse.view.drawing import SCALE_COLORS, TRAIL_COLOR
+from glimpse.view.glimpse_report import make_report
+from glimpse.view.page import write_report
 from glimpse.view.tables import Table
 
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--force-device-scale-factor=1",
-)
+pytestmark = pytest.mark.browser
 INDICES = [10, 11, 12, 13, 14, 15]
 TARGETS = torch.tensor([0, 1, 2, 0, 1, 2])
 HARD_RIGHT = torch.tensor([1, 1, 0, 1, 0, 1]) == 1
@@ -39,19 +26,6 @@ SOFT_RIGHT = torch.tensor([1, 0, 0, 1, 1, 1]) == 1
 # The finest square of each glimpse of the hard model, 4 pixels wide, on images 32 wide and 24 high.
 CORNERS = torch.tensor([[14.0, 10.0], [4.0, 3.0], [22.0, 15.0]])
 
-# The least and largest x and y of the pixels of a canvas that have a colour, or nothing if there are none.
-EXTENT = """
-const [canvas, colour] = arguments;
-const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-const x = [], y = [];
-for (let place = 0; place < data.length / 4; place++) {
-  if (colour.every((value, channel) => data[4 * place + channel] === value)) {
-    x.push(place % canvas.width);
-    y.push(Math.floor(place / canvas.width));
-  }
-}
-return x.length ? [Math.min(...x), Math.min(...y), Math.max(...x) + 1, Math.max(...y) + 1] : null;
-"""
 PIXEL = 'return [...arguments[0].getContext("2d").getImageData(arguments[1], arguments[2], 1, 1).data];'
 
 
@@ -76,31 +50,16 @@ def make_page(folder, salient=True):
     html = make_report(
         title="Where two models look",
         intro="Words.",
-        looks=make_looks(),
+        traces=make_looks(),
         indices=INDICES,
         sensitivity=[torch.tensor([1.0, 4.0, 2.0]).expand(6, 3), None],
-        salient=("cnn", draw(6, 24, 32)) if salient else None,
+        saliency=("cnn", draw(6, 24, 32)) if salient else None,
         tables=[table],
         figures=[("A figure.", figure)],
     )
     path = folder / f"report-{salient}.html"
     write_report(path, html)
     return path.as_uri()
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
-    if None in programs:
-        pytest.skip("chromium and chromedriver are needed to see the page as a browser shows it")
-    options = webdriver.ChromeOptions()
-    options.binary_location, service = programs[0], Service(executable_path=programs[1])
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options=options, service=service)
-    yield browser
-    browser.quit()
 
 
 @pytest.fixture(scope="module")
@@ -123,42 +82,14 @@ def open_page(driver, address):
     WebDriverWait(driver, 10).until(lambda _: driver.execute_script(loaded))
 
 
-def complaints(driver):
-    """All that the browser logged, but for its advice on how these tests read pixels."""
-    return [entry for entry in driver.get_log("browser") if "getImageData are faster" not in entry["message"]]
-
-
-@contextmanager
-def emulated(driver, command, undo=None, **settings):
-    driver.execute_cdp_cmd(f"Emulation.{command}", settings)
-    yield
-    driver.execute_cdp_cmd(f"Emulation.{undo or command}", {})
-
-
-def find(page, selector):
-    return page.find_element("css selector", selector)
-
-
-def find_all(page, selector):
-    return page.find_elements("css selector", selector)
-
-
 def status(page):
     return find(page, "#status").text
 
 
-def press(page, *keys):
-    ActionChains(page).send_keys(*keys).perform()
-
-
-def rgb(colour):
-    return [int(colour[start : start + 2], 16) for start in (1, 3, 5)]
-
-
-def extent(page, colour):
-    """Where a colour is on the canvas of the first model, in pixels of the image."""
+def extent(page, color):
+    """Where a color is on the canvas of the first model, in pixels of the image."""
     canvas = find(page, ".model canvas.view")
-    found = page.execute_script(EXTENT, canvas, rgb(colour))
+    found = page.execute_script(EXTENT, canvas, rgb(color))
     return None if found is None else [value / float(canvas.get_attribute("data-zoom")) for value in found]
 
 
@@ -171,7 +102,7 @@ def test_loads_without_errors_or_requests(page):
     assert page.title == "Where two models look"
     assert status(page) == "Image 10, class a: glimpse 1 of 3"
     assert [one.text for one in find_all(page, ".panel .name")] == ["sharp", "blurred", "cnn"]
-    assert not find(page, "#no-network").is_displayed()
+    assert not find(page, "#no-saliency").is_displayed()
     assert find(page, "figure svg").is_displayed() and find(page, "table").is_displayed()
 
 
@@ -228,20 +159,20 @@ def test_controls_keep_the_keys_they_need(page):
 def test_the_boxes_are_those_of_the_current_glimpse(page, step):
     press(page, *[Keys.ARROW_RIGHT] * step)
 
-    def is_around(corner, side, colour):
-        found = extent(page, colour)
+    def is_around(corner, side, color):
+        found = extent(page, color)
         expected = [corner[0], corner[1], corner[0] + side, corner[1] + side]
         return all(abs(value - edge) < 0.2 for value, edge in zip(found, expected, strict=True))
 
-    coarse = SCALE_COLOURS[1]
+    coarse = SCALE_COLORS[1]
     current, other = ((CORNERS[number % 3] - 2).tolist() for number in (step, step + 1))
     assert is_around(current, 8, coarse)
     assert not is_around(other, 8, coarse)
-    # The trail has the colour of the finest square too, but comes not by the left edges, 3 pixels down.
+    # The trail has the color of the finest square too, but comes not by the left edges, 3 pixels down.
     canvas = find(page, ".model canvas.view")
     zoom = float(canvas.get_attribute("data-zoom"))
     fine = [
-        page.execute_script(PIXEL, canvas, left * zoom, (top + 3) * zoom)[:3] == rgb(SCALE_COLOURS[0])
+        page.execute_script(PIXEL, canvas, left * zoom, (top + 3) * zoom)[:3] == rgb(SCALE_COLORS[0])
         for left, top in CORNERS.tolist()
     ]
     assert fine == [number == step for number in range(3)]
@@ -267,7 +198,7 @@ def test_patches_bars_and_words(page):
     heights = [bar.size["height"] for bar in panel.find_elements("css selector", ".column .bar")]
     assert [height / heights[1] for height in heights] == pytest.approx([0.25, 1, 0.5], abs=0.03)
     verdicts = [one.text for one in find_all(page, ".verdict")]
-    assert verdicts == ["\u2713 right", "\u2717 wrong"]
+    assert verdicts == ["\u2713 correct", "\u2717 wrong"]
     assert not find_all(page, ".model .sensitivity")[1].is_displayed()
 
 
@@ -276,7 +207,7 @@ def test_models_show_the_same_image_and_stay_at_their_last_glimpse(page):
     for index in (10, 12):
         find(page, f".thumbnail[data-index='{index}']").click()
         press(page, Keys.END)
-        assert [one.text for one in find_all(page, ".which")] == ["glimpse 3 of 3", "glimpse 2 of 2"]
+        assert [one.text for one in find_all(page, ".step")] == ["glimpse 3 of 3", "glimpse 2 of 2"]
         for canvas in find_all(page, ".model canvas.view"):
             zoom = float(canvas.get_attribute("data-zoom"))
             value = int(images[index - 10, 0, 23, 0])  # the bottom left corner, where nothing is drawn
@@ -313,14 +244,14 @@ def test_scrubbing(page):
     for value in (3, 2):
         page.execute_script(set_value, find(page, "#scrub"), value)
         assert status(page) == f"Image 10, class a: glimpse {value} of 3"
-    assert extent(page, SCALE_COLOURS[1])[:2] == pytest.approx((CORNERS[1] - 2).tolist(), abs=0.2)
+    assert extent(page, SCALE_COLORS[1])[:2] == pytest.approx((CORNERS[1] - 2).tolist(), abs=0.2)
 
 
 def test_filters(page):
     for of_class, answers, expected in (
         ("b", "all", [11, 14]),
         ("<b>c", "all", [12, 15]),
-        ("all", "all right", [10, 13, 15]),
+        ("all", "all correct", [10, 13, 15]),
         ("all", "some wrong", [11, 12, 14]),
         ("all", "sharp wrong", [12, 14]),
         ("all", "blurred wrong", [11, 12]),
@@ -329,10 +260,10 @@ def test_filters(page):
         ("all", "all", [10, 11, 12, 13, 14, 15]),
     ):
         Select(find(page, "#class-filter")).select_by_visible_text(of_class)
-        Select(find(page, "#answer-filter")).select_by_visible_text(answers)
+        Select(find(page, "#correctness-filter")).select_by_visible_text(answers)
         assert shown(page) == expected
         assert find(page, "#count").text == f"{len(expected)} of 6 images"
-        assert find(page, "#nothing").is_displayed() == (not expected)
+        assert find(page, "#no-match").is_displayed() == (not expected)
         assert find(page, "#stage").is_displayed() == bool(expected)
         if expected:
             visited = []
@@ -343,8 +274,8 @@ def test_filters(page):
 
 
 def test_implicit_attention_is_drawn_with_the_trail(page):
-    canvas = find(page, ".salient canvas.view")
-    trail = rgb(TRAIL)
+    canvas = find(page, ".saliency canvas.view")
+    trail = rgb(TRAIL_COLOR)
     zoom = float(canvas.get_attribute("data-zoom"))
     disc = page.execute_script(EXTENT, canvas, trail)
     assert [(disc[0] + disc[2]) / 2 / zoom, (disc[1] + disc[3]) / 2 / zoom] == pytest.approx([16, 12], abs=0.1)
@@ -360,13 +291,13 @@ def test_implicit_attention_is_drawn_with_the_trail(page):
 
 def test_without_a_whole_image_network_the_page_says_how_to_get_one(driver, tmp_path):
     open_page(driver, make_page(tmp_path, salient=False))
-    assert "python train.py configs/cluttered60_cnn.yaml" in find(driver, "#no-network").text
-    assert find_all(driver, ".salient") == []
+    assert "python train.py configs/cluttered60_cnn.yaml" in find(driver, "#no-saliency").text
+    assert find_all(driver, ".saliency") == []
     assert complaints(driver) == []
 
 
 def test_dark_and_light(page):
-    def colours():
+    def colors():
         style = (
             "const style = getComputedStyle(arguments[0]); return [style.backgroundColor, style.color, style.stroke]"
         )
@@ -375,20 +306,20 @@ def test_dark_and_light(page):
         assert axis[2] == body[1]  # figures have the ink of the page
         return body[:2]
 
-    def brightness(colour):
-        return sum(map(int, colour.removeprefix("rgb(").removesuffix(")").split(",")))
+    def brightness(color):
+        return sum(map(int, color.removeprefix("rgb(").removesuffix(")").split(",")))
 
-    light = colours()
+    light = colors()
     assert brightness(light[0]) > 600 and brightness(light[1]) < 200
     find(page, "#theme").click()
-    dark = colours()
+    dark = colors()
     assert brightness(dark[0]) < 120 and brightness(dark[1]) > 600
     find(page, "#theme").click()
-    assert colours() == light
+    assert colors() == light
     preference = [{"name": "prefers-color-scheme", "value": "dark"}]
     with emulated(page, "setEmulatedMedia", features=preference):
         open_page(page, page.current_url)
-        assert colours() == dark
+        assert colors() == dark
 
 
 def test_a_phone_does_not_scroll_sideways(page):

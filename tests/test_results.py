@@ -1,6 +1,5 @@
 """The file of results, and the tables made from it: rows read off runs, merged, and laid out."""
 
-import dataclasses
 import functools
 import json
 import shlex
@@ -10,17 +9,18 @@ import pytest
 from helpers import tiny_config
 from runs_helpers import REPOSITORY, _load_script, python
 
-from glimpse import parsing, results
-from glimpse.build import make_captioner, make_model, make_translator
-from glimpse.classification import observe
-from glimpse.comparison import essence
-from glimpse.config import Config
-from glimpse.loading import load_runs
-from glimpse.results import Row, merge, origin, portable, read_rows, rows_of, task_of, to_csv
-from glimpse.runs import BEST, Run, RunError
-from glimpse.settings import ConfigError
-from glimpse.stopping import stop_early
-from glimpse.view.results import (
+from glimpse.errors import ConfigError, RunError
+from glimpse.evaluation.classify import observe
+from glimpse.evaluation.early_exit import exit_curves
+from glimpse.evaluation.result_rows import Row, merge, read_rows, to_csv
+from glimpse.tasks.build import make_captioner, make_model, make_translator
+from glimpse.tasks.settings import Config
+from glimpse.tasks.settings import load_config as parse
+from glimpse.training import result_rows as results
+from glimpse.training.load import load_runs
+from glimpse.training.result_rows import origin, portable, rows_of, task_of
+from glimpse.training.run import BEST, Run
+from glimpse.view.result_tables import (
     ONE_RUN,
     Published,
     ablation_table,
@@ -35,7 +35,6 @@ from glimpse.view.results import (
     translation_table,
 )
 
-_parse = functools.cache(parsing.parse)
 tables = _load_script("results/tables")
 evaluate = _load_script("evaluate").main
 
@@ -52,16 +51,6 @@ DESCRIBED = {
 SMALL = ("--network.what_dim=8", "--network.where_dim=8", "--network.glimpse_dim=12", "--network.state_dim=10")
 
 
-def parse(arguments=(), *, file=None):
-    """Parsing takes a while; here the same files are read again and again."""
-    return _parse(tuple(arguments), file=file)
-
-
-@pytest.fixture(autouse=True)
-def parse_once(monkeypatch):
-    monkeypatch.setattr(results, "parse", parse)
-
-
 def make_run(folder, config, *, name="tiny", result=CLASSIFIED):
     """A run folder that says it is finished, of a model that has learned nothing."""
     about = {"name": name, "image_shape": [1, 60, 60], "class_names": list("0123456789"), "threads": 2}
@@ -73,7 +62,7 @@ def make_run(folder, config, *, name="tiny", result=CLASSIFIED):
         model = make_translator(config, source_size=6, vocabulary_size=5)
     else:
         model = make_model(config, image_shape=(1, 60, 60), num_classes=10)
-    run = Run.create(config, name=name, about=about, folder=folder)
+    run = Run.create(config, name=name, metadata=about, folder=folder)
     run.save(BEST, {f"model.{key}": value for key, value in model.state_dict().items()}, {})
     run.write_json("result.json", result)
     return run
@@ -149,7 +138,7 @@ def test_rows_of_stopping_early(tmp_path, monkeypatch):
     [loaded], splits = load_runs([run.folder])
     valid, test = (observe(loaded.model, data, limit=200) for data in (splits.valid, splits.test))
     expected = []
-    for early in stop_early(valid, test):
+    for early in exit_curves(valid, test):
         its = early.summary()
         interval = [round(100 * end, 4) for end in its["interval"]]
         expected.append((round(100 * its["error"], 4), *interval, round(100 * its["valid_error"], 4)))
@@ -234,7 +223,7 @@ def test_a_whole_image_has_no_glimpses(tmp_path):
         ("cluttered60_hard", ["--loss.reward=accuracy", "--attention.std_end=null", "--loss.normalise=false"]),
         ("cluttered60_soft", ["--attention.places=grid", "--attention.grid=[3, 4]", "--data.canvas=[60, 80]"]),
         ("cluttered60_grid_hard", ["--attention.places=plane", "--attention.std=0.2", "--attention.first=centre"]),
-        ("cluttered60_cnn", ["--num_glimpses=2", "--train.epochs=3", "--train.threads=1", "--train.device=cpu"]),
+        ("cluttered60_cnn", ["--network.state_dim=64", "--train.epochs=3", "--train.threads=1", "--train.device=cpu"]),
         ("digit_captions_hard", ["--read=soft", "--loss.baseline=none", "--attention.scorer_dim=64"]),
         ("of_no_file", ["--model=fc", "--init_from=a folder/of mine"]),
     ],
@@ -242,40 +231,39 @@ def test_a_whole_image_has_no_glimpses(tmp_path):
 def test_the_command_reproduces_the_settings(name, settings, tmp_path):
     file = REPOSITORY / f"configs/{name}.yaml"
     config = parse([*settings, "--seed=7"], file=file if file.exists() else None)
-    run = Run.create(config, name=name, about={"name": name}, folder=tmp_path / "run")
+    run = Run.create(config, name=name, metadata={"name": name}, folder=tmp_path / "run")
     path, text = origin(run)
     assert path == (f"configs/{name}.yaml" if file.exists() else "")
     words = shlex.split(text)
     pairs = [f"{key}={value}" for key, value in zip(words[::2], words[1::2], strict=True)]
     again = parse(pairs, file=REPOSITORY / path if path else None)
-    assert essence(again) == essence(portable(config, again))
+    assert again.identity() == portable(config, again).identity()
     assert len(pairs) <= len(settings)
     assert not [word for word in words if word.startswith(("--train.threads", "--train.device", "--seed"))]
 
 
 def test_settings_that_matter_to_the_run_alone_are_found(tmp_path, monkeypatch):
-    """The std of the file means nothing to its grid, yet it would to the run, which has the default."""
+    """The std means nothing to the grid of the file, yet it does to the run."""
     (tmp_path / "configs").mkdir()
-    (tmp_path / "configs/odd.yaml").write_text("attention: {places: grid, std: 0.7}\n")
+    (tmp_path / "configs/odd.yaml").write_text("attention: {places: grid}\n")
     monkeypatch.setattr(results, "REPOSITORY", tmp_path)
-    run = Run.create(Config(), name="odd", about={"name": "odd"}, folder=tmp_path / "run")
-    std = Config().attention.std
-    assert origin(run) == ("configs/odd.yaml", f"--attention.places plane --attention.std {std}")
+    run = Run.create(Config(attention={"std": 0.3}), name="odd", metadata={"name": "odd"}, folder=tmp_path / "run")
+    assert origin(run) == ("configs/odd.yaml", "--attention.kind plane --attention.std 0.3")
 
 
 def test_where_things_are_is_no_setting(tmp_path):
     file = REPOSITORY / "configs/flickr8k_cpu_soft.yaml"
     places = [f"--data.root={tmp_path}", f"--encoder.cache={tmp_path}", f"--encoder.weights={tmp_path / 'lite'}"]
     about = {"name": "flickr8k_cpu_soft"}
-    run = Run.create(parse(places, file=file), name=about["name"], about=about, folder=tmp_path / "run")
+    run = Run.create(parse(places, file=file), name=about["name"], metadata=about, folder=tmp_path / "run")
     assert origin(run) == ("configs/flickr8k_cpu_soft.yaml", "")
-    random = dataclasses.replace(run.config, encoder=dataclasses.replace(run.config.encoder, weights=None))
+    random = run.config.replace(encoder={"weights": None})
     assert origin(Run(run.folder, random))[1] == "--encoder.weights null"
 
 
 def test_no_command_is_made_up(tmp_path, monkeypatch):
-    run = Run.create(tiny_config(), name="default", about={}, folder=tmp_path / "run")
-    monkeypatch.setattr(results, "parse", lambda *arguments, **options: Config())
+    run = Run.create(tiny_config(), name="default", metadata={}, folder=tmp_path / "run")
+    monkeypatch.setattr(results, "load_config", lambda *arguments, **options: Config())
     with pytest.raises(RunError, match=r"no command line has the settings of .*run: .*sensor\.patch_size"):
         origin(run)
 

@@ -14,10 +14,14 @@ import torch
 from runs_helpers import REPOSITORY, make_engine, new_engine, resumed, tiny_config, train_main, train_tiny
 from safetensors.torch import save_file
 
-from glimpse import load, runs
-from glimpse.loading import load_runs
-from glimpse.parsing import parse
-from glimpse.runs import BEST, FORMAT, LAST, Run, RunError, names_of, write_atomically
+from glimpse import load
+from glimpse.errors import RunError
+from glimpse.files import write_atomically
+from glimpse.tasks.settings import load_config
+from glimpse.training import run as runs
+from glimpse.training.checkpoint import FORMAT
+from glimpse.training.load import load_runs
+from glimpse.training.run import BEST, LAST, Run, names_of
 
 ABOUT = {"image_shape": [1, 60, 60], "class_names": ["no", "yes"]}
 
@@ -52,7 +56,7 @@ def test_create(tmp_path):
     assert run.folder.parent == tmp_path / "out" / "some"
     assert re.fullmatch(r"seed7-\d{8}-\d{6}", run.folder.name)
     assert sorted(path.name for path in run.folder.iterdir()) == ["config.yaml", "meta.json"]
-    assert parse(file=run.folder / "config.yaml") == config
+    assert load_config(file=run.folder / "config.yaml") == config
     meta = run.read_json("meta.json")
     assert {"command", "started", "commit", "python", "torch", "numpy", "machine"} < meta.keys()
     assert meta["torch"] == torch.__version__
@@ -131,7 +135,9 @@ def test_resume_of_no_run(place, tmp_path, capsys):
 
 def test_open_names_a_setting_that_cannot_be(copied):
     (copied.folder / "config.yaml").write_text("train: {speed: 3}\n")
-    with pytest.raises(RunError, match=r"config of this run cannot be used: .*config\.yaml: .*no setting train\.speed"):
+    with pytest.raises(
+        RunError, match=r"config of this run cannot be used: .*config\.yaml, line 1: .*no setting train\.speed"
+    ):
         Run.open(copied.folder)
 
 
@@ -360,7 +366,7 @@ def test_load_with_broken_meta(content, copied):
 
 
 def named(folder, name, **settings):
-    return Run.create(tiny_config(settings), name=name, about={"name": name}, folder=folder)
+    return Run.create(tiny_config(settings), name=name, metadata={"name": name}, folder=folder)
 
 
 def test_names_are_those_of_the_configs(tmp_path):
@@ -393,7 +399,7 @@ def test_run_without_a_name_has_that_of_its_folder(about, tmp_path):
 def saved(folder, name, **settings):
     """A run folder with the first weights of its model, as if they were the best."""
     about = {"name": name, "image_shape": [1, 60, 60], "class_names": list("0123456789")}
-    run = Run.create(tiny_config(settings), name=name, about=about, folder=folder)
+    run = Run.create(tiny_config(settings), name=name, metadata=about, folder=folder)
     model = make_engine(run).task.model
     run.save(BEST, {f"model.{key}": value for key, value in model.state_dict().items()}, {"epoch": 1, "error": 0.5})
     return run
@@ -407,9 +413,9 @@ def several(tmp_path_factory):
         "hard": {"seed": 3},
         "soft": {"read": "soft"},
         "soft_to_hard": {"read": "soft", "score.read": "hard"},
-        "oracle": {"attention.policy": "oracle", "data.workers": 2},
+        "oracle": {"attention.policy": "oracle"},
         "cnn": {"model": "cnn"},
-        "fc": {"model": "fc", "read": "soft"},
+        "fc": {"model": "fc"},
     }
     return {name: saved(folder / name, name, **changes).folder for name, changes in settings.items()}
 
@@ -419,7 +425,7 @@ def test_runs_are_loaded_in_order_with_how_they_are_scored(several):
     assert [entry.name for entry in loaded] == list(several)
     assert [entry.run.folder for entry in loaded] == list(several.values())
     assert [entry.how for entry in loaded] == ["hard", "soft", "hard", "hard", None, None]
-    assert [entry.model.how for entry in loaded] == ["hard", "soft", "soft", "hard", None, None]
+    assert [entry.model.mode for entry in loaded] == ["hard", "soft", "soft", "hard", None, None]
     for entry in loaded:
         assert not entry.model.training
         weights = {f"model.{key}": value for key, value in entry.model.state_dict().items()}
@@ -529,4 +535,5 @@ def test_code_never_unpickles():
                 if (owner, node.func.attr) == ("torch", "load"):
                     assert "weights_only=True" in ast.unparse(node), file
                 assert (owner, node.func.attr) not in {("np", "load"), ("numpy", "load")}, file
-                assert (owner, node.func.attr) != ("yaml", "load"), file
+                if (owner, node.func.attr) == ("yaml", "load"):  # of a loader that makes plain values only
+                    assert ast.unparse(node.args[1]) == "_Loader", file

@@ -5,9 +5,9 @@ import torch
 from helpers import assert_close, draw, draw_bytes, tiny_model
 from torch import nn
 
-from glimpse.places import Noise
-from glimpse.saliency import pixel_jacobian, saliency, sequential_jacobian
-from glimpse.whole_image import WholeImage
+from glimpse.attention.noise import Noise
+from glimpse.evaluation.saliency import pixel_jacobian, saliency, sequential_jacobian
+from glimpse.models.whole_image import WholeImage
 
 CLASSES = torch.tensor([2, 0])
 MARKS = torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
@@ -33,7 +33,7 @@ def test_several_labels_add_up():
     assert_close(jacobian, torch.stack([weights[0] + weights[2], torch.zeros(2, 4, 5)]))
 
 
-@pytest.mark.parametrize("kind", ["cnn", "fc"])
+@pytest.mark.parametrize("kind", ["cnn", "mlp"])
 def test_pixel_jacobian_by_finite_differences(kind):
     model, images = network(kind).double(), draw(2, 3, 16, 20, dtype=torch.float64)
     jacobian = pixel_jacobian(model.logits, images, CLASSES)
@@ -87,15 +87,15 @@ def test_a_linear_recurrence_forgets_geometrically():
 def test_sequential_jacobian_by_finite_differences(core):
     model = tiny_model(f"--network.core={core}").double()
     glimpses = draw(2, 3, 12, dtype=torch.float64)
-    norms = sequential_jacobian(model.answer, glimpses, CLASSES)
+    norms = sequential_jacobian(model.classify_glimpses, glimpses, CLASSES)
     step = 1e-7
-    before = model.answer(glimpses)[:, -1]
+    before = model.classify_glimpses(glimpses)[:, -1]
     for t in range(3):
         gradient = torch.zeros(2, 12, dtype=torch.float64)
         for entry in range(12):
             moved = glimpses.clone()
             moved[:, t, entry] += step
-            gradient[:, entry] = (model.answer(moved)[:, -1] - before)[[0, 1], CLASSES].detach() / step
+            gradient[:, entry] = (model.classify_glimpses(moved)[:, -1] - before)[[0, 1], CLASSES].detach() / step
         assert_close(norms[:, t], gradient.norm(dim=1), atol=1e-6)
     assert norms.min() > 1e-3
 
@@ -106,12 +106,12 @@ def test_works_where_gradients_are_off(mode):
     images = draw_bytes(2, 1, 16, 20)
     with mode():
         rollout = attention(images.clone(), sample=False, noise=Noise(0))
-        inside = sequential_jacobian(attention.answer, rollout.glimpses, CLASSES.clone())
+        inside = sequential_jacobian(attention.classify_glimpses, rollout.glimpse_vectors, CLASSES.clone())
         pixels = pixel_jacobian(whole.logits, images.clone() / 255, CLASSES.clone())
         marked = pixel_jacobian(whole.logits, images.clone(), MARKS.clone())
         maps = saliency(pixels)
     outside = attention(images, sample=False, noise=Noise(0))
-    assert_close(inside, sequential_jacobian(attention.answer, outside.glimpses, CLASSES))
+    assert_close(inside, sequential_jacobian(attention.classify_glimpses, outside.glimpse_vectors, CLASSES))
     assert_close(pixels, pixel_jacobian(whole.logits, images, CLASSES))
     assert_close(marked, pixel_jacobian(whole.logits, images, MARKS))
     assert maps.amax((1, 2)).tolist() == [1, 1]
@@ -134,7 +134,7 @@ def test_the_model_is_left_as_it_was():
 
 def test_wrong_shapes_are_named():
     images, glimpses = draw(2, 3, 16, 20), draw(2, 3, 12)
-    logits, answer = network().logits, tiny_model().answer
+    logits, answer = network().logits, tiny_model().classify_glimpses
     with pytest.raises(ValueError, match=r"images must have shape \(B, C, H, W\), got \(3, 16, 20\)"):
         pixel_jacobian(logits, images[0], CLASSES)
     with pytest.raises(ValueError, match=r"jacobian must have shape \(B, C, H, W\), got \(3, 16, 20\)"):

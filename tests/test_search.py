@@ -7,19 +7,21 @@ import pytest
 import torch
 from helpers import assert_close, draw
 
-from glimpse.attention import Annotations, Attention, read
-from glimpse.captioner import Decoder, State, Step
-from glimpse.places import Categorical, Noise
-from glimpse.search import beam, greedy, sample
-from glimpse.text import END, PAD, START, UNKNOWN
+from glimpse.attention.annotation import Annotations, Attention
+from glimpse.attention.distributions import Categorical
+from glimpse.attention.noise import Noise
+from glimpse.attention.reading import read
+from glimpse.data.vocabulary import END, PAD, START, UNKNOWN
+from glimpse.models.decoder import Decoder, DecoderState, DecoderStep
+from glimpse.models.decoding import beam, greedy, sample
 
 BATCH, PLACES, SIZE, STATE = 6, 5, 4, 6
 
 
-def make_decoder(*, words=8, how="soft", seed=2, sharpness=2.0, **options):
+def make_decoder(*, words=8, mode="soft", seed=2, sharpness=2.0, **options):
     """A decoder in evaluation mode with enough temperament to say different things of different images."""
     torch.manual_seed(seed)
-    attention = Attention(state_dim=STATE, annotation_dim=SIZE, how=how, dim=3)
+    attention = Attention(state_dim=STATE, annotation_dim=SIZE, mode=mode, dim=3)
     sizes = {"vocabulary_size": words, "embed_dim": 5, "state_dim": STATE, "annotation_dim": SIZE}
     decoder = Decoder(attention=attention, **sizes, **options).double().eval()
     with torch.no_grad():
@@ -46,11 +48,11 @@ def likes(decoder, word, by=1e3):
     return decoder
 
 
-def told(decoder, memory, image, words, how=None):
+def told(decoder, memory, image, words, mode=None):
     """The teacher-forced log-probability of words, and where they were read."""
     one = Annotations(*(None if part is None else part[image : image + 1] for part in memory))
     with torch.no_grad():
-        telling = decoder(one, torch.tensor([[START, *words]]), how=how, sample=False)
+        telling = decoder(one, torch.tensor([[START, *words]]), mode=mode, sample=False)
     log_probs = telling.logits.log_softmax(-1)[0]
     return sum(log_probs[t, word].item() for t, word in enumerate(words)), telling
 
@@ -78,7 +80,7 @@ def same(one, other, atol=1e-10):
 SEARCHES = {
     "greedy": greedy,
     "sample": lambda *args, **options: sample(*args, noise=Noise(0), **options),
-    "beam": lambda *args, **options: beam(*args, width=3, **options),
+    "beam": lambda *args, **options: beam(*args, beam_width=3, **options),
 }
 every_search = pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
 
@@ -88,7 +90,7 @@ every_search = pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES
 def test_a_beam_wide_enough_is_exhaustive_search(seed, length_penalty):
     decoder = make_decoder(words=6, seed=seed)
     memory = some_memory(decoder, batch=2, seed=seed)
-    captions = beam(decoder, memory, width=6**3, max_length=3, length_penalty=length_penalty)
+    captions = beam(decoder, memory, beam_width=6**3, max_length=3, length_penalty=length_penalty)
     for image, caption in enumerate(captions):
         score, words = exhaustive(decoder, memory, image, 3, length_penalty)
         assert (*caption.words, END) == words
@@ -98,7 +100,10 @@ def test_a_beam_wide_enough_is_exhaustive_search(seed, length_penalty):
 def test_the_length_penalty_favours_long_sentences():
     decoder = make_decoder(words=6)
     lengths = [
-        sum(len(c.words) for c in beam(decoder, some_memory(decoder), width=216, max_length=3, length_penalty=penalty))
+        sum(
+            len(c.words)
+            for c in beam(decoder, some_memory(decoder), beam_width=216, max_length=3, length_penalty=penalty)
+        )
         for penalty in (0.0, 3.0)
     ]
     assert lengths[0] < lengths[1]
@@ -107,21 +112,21 @@ def test_the_length_penalty_favours_long_sentences():
 @pytest.mark.parametrize("length_penalty", [0.0, 2.0])
 def test_images_do_not_disturb_each_other(length_penalty):
     decoder = make_decoder()
-    options = {"width": 3, "max_length": 6, "length_penalty": length_penalty}
+    options = {"beam_width": 3, "max_length": 6, "length_penalty": length_penalty}
     together = beam(decoder, some_memory(decoder), **options)
     assert len({caption.words for caption in together}) > 1
     alone = [beam(decoder, decoder.attention.annotate(values[None]), **options)[0] for values in some_values()]
     same(together, alone)
 
 
-@pytest.mark.parametrize("how", ["soft", "hard"])
+@pytest.mark.parametrize("mode", ["soft", "hard"])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_beam_of_one_is_greedy(seed, how):
+def test_a_beam_of_one_is_greedy(seed, mode):
     decoder = make_decoder(seed=seed)
     memory = some_memory(decoder, seed=seed)
-    expected = greedy(decoder, memory, max_length=6, how=how)
+    expected = greedy(decoder, memory, max_length=6, mode=mode)
     for length_penalty in (0.0, 2.0):
-        same(beam(decoder, memory, width=1, max_length=6, length_penalty=length_penalty, how=how), expected)
+        same(beam(decoder, memory, beam_width=1, max_length=6, length_penalty=length_penalty, mode=mode), expected)
 
 
 def beam_by_hand(decoder, memory, image, width, max_length, length_penalty):
@@ -147,7 +152,7 @@ def test_a_beam_by_hand(width, length_penalty):
     """Without stopping early, which therefore changes nothing."""
     decoder = make_decoder()
     memory = some_memory(decoder)
-    captions = beam(decoder, memory, width=width, max_length=5, length_penalty=length_penalty)
+    captions = beam(decoder, memory, beam_width=width, max_length=5, length_penalty=length_penalty)
     for image, caption in enumerate(captions):
         expected = beam_by_hand(decoder, memory, image, width, 5, length_penalty)
         assert caption.words == tuple(word for word in expected if word != END)
@@ -163,13 +168,14 @@ class Scripted:
             for other, probability in then.items():
                 self.table[word, other] = probability
 
-    def start(self, annotations):
+    def initial_state(self, annotations):
         zeros = annotations.values.new_zeros(len(annotations.values), 1)
-        return State(zeros, zeros)
+        return DecoderState(zeros, zeros)
 
     def step(self, word, state, annotations, **options):
-        attention = Categorical.certain(word, len(self.table), torch.float64)
-        return Step(self.table[word].log(), state, read(attention, annotations, "soft"))
+        attention = Categorical.one_hot(word, len(self.table), torch.float64)
+        reading = read(attention, annotations, "soft")
+        return DecoderStep(self.table[word].log(), state, reading, reading.context, reading.context)
 
     def memory(self, batch=1):
         values = torch.zeros(batch, len(self.table), 1, dtype=torch.float64)
@@ -181,7 +187,7 @@ def test_a_beam_overtakes_greed():
         {START: {7: 0.6, 4: 0.4}, 7: {6: 0.4, 5: 0.3, END: 0.3}, 4: {5: 1.0}, 5: {END: 1.0}, 6: {END: 1}}
     )
     for width, words, probability in ((1, (7, 6), 0.24), (2, (4, 5), 0.4)):
-        for caption in beam(decoder, decoder.memory(3), width=width, max_length=5):
+        for caption in beam(decoder, decoder.memory(3), beam_width=width, max_length=5):
             assert caption.words == words
             assert abs(caption.log_prob - math.log(probability)) < 1e-12
             # Each word was found by looking at the place of the word before it.
@@ -195,7 +201,7 @@ def test_what_is_unlikely_now_may_score_better_later(length_penalty, words):
     decoder = Scripted(
         {START: {END: 0.4, 8: 0.35, 7: 0.25}, 8: {4: 1}, 4: {5: 1}, 5: {6: 1}, 6: {END: 1}, 7: {7: 1}}, words=9
     )
-    (caption,) = beam(decoder, decoder.memory(), width=2, max_length=5, length_penalty=length_penalty)
+    (caption,) = beam(decoder, decoder.memory(), beam_width=2, max_length=5, length_penalty=length_penalty)
     assert caption.words == words
     assert abs(caption.log_prob - math.log(0.35 if words else 0.4)) < 1e-12
 
@@ -204,22 +210,22 @@ def test_a_beam_stops_when_nothing_better_can_come():
     decoder, calls = likes(make_decoder(), END), []
     step = decoder.step
     decoder.step = lambda *args, **options: calls.append(1) or step(*args, **options)
-    beam(decoder, some_memory(decoder), width=3, max_length=9)
+    beam(decoder, some_memory(decoder), beam_width=3, max_length=9)
     assert len(calls) == 1
 
 
 @every_search
-@pytest.mark.parametrize("how", ["soft", "hard"])
-def test_log_probabilities_and_looks_are_those_of_teacher_forcing(search, how):
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+def test_log_probabilities_and_looks_are_those_of_teacher_forcing(search, mode):
     decoder = make_decoder()
     memory = some_memory(decoder)
     lengths = set()
-    for image, caption in enumerate(search(decoder, memory, max_length=5, how=how)):
-        if how == "hard" and search is SEARCHES["sample"]:
+    for image, caption in enumerate(search(decoder, memory, max_length=5, mode=mode)):
+        if mode == "hard" and search is SEARCHES["sample"]:
             continue  # looks elsewhere
         length = len(caption.words)
         lengths.add(length)
-        log_prob, telling = told(decoder, memory, image, (*caption.words, *[END] * (length < 5)), how=how)
+        log_prob, telling = told(decoder, memory, image, (*caption.words, *[END] * (length < 5)), mode=mode)
         assert abs(caption.log_prob - log_prob) < 1e-10
         assert_close(caption.weights, telling.weights[0, :length], 1e-10)
         assert torch.equal(caption.places, telling.places[0, :length])
@@ -251,7 +257,7 @@ def test_a_decoder_that_never_ends(search):
 def test_the_best_of_unfinished_sentences():
     decoder = likes(make_decoder(words=6), END, -math.inf)
     memory = some_memory(decoder)
-    for image, caption in enumerate(beam(decoder, memory, width=8, max_length=3)):
+    for image, caption in enumerate(beam(decoder, memory, beam_width=8, max_length=3)):
         best = max(itertools.product((4, 5), repeat=3), key=lambda words: told(decoder, memory, image, words)[0])
         assert caption.words == best
 
@@ -279,23 +285,24 @@ def test_equally_likely_words():
     torch.nn.init.zeros_(decoder.to_words.bias)
     memory = some_memory(decoder)
     assert {caption.words for caption in greedy(decoder, memory, max_length=3)} == {()}
-    assert {caption.words for caption in beam(decoder, memory, width=3, max_length=3)} == {()}
+    assert {caption.words for caption in beam(decoder, memory, beam_width=3, max_length=3)} == {()}
     likes(decoder, END, -math.inf)
     assert {caption.words for caption in greedy(decoder, memory, max_length=3)} == {(4, 4, 4)}
-    assert {caption.words for caption in beam(decoder, memory, width=3, max_length=3)} == {(4, 4, 4)}
+    assert {caption.words for caption in beam(decoder, memory, beam_width=3, max_length=3)} == {(4, 4, 4)}
 
 
 def test_samples_follow_the_decoder():
-    decoder = make_decoder(words=6, how="hard", sharpness=1.0)
+    decoder = make_decoder(words=6, mode="hard", sharpness=1.0)
     memory = decoder.attention.annotate(some_values(batch=1).expand(4000, -1, -1))
     captions = sample(decoder, memory, max_length=2, noise=Noise(0))
     one = decoder.attention.annotate(some_values(batch=1))
     with torch.no_grad():
-        attention = decoder.attention.where(decoder.start(one).hidden, one).weights[0]
+        attention = decoder.attention.where(decoder.initial_state(one).hidden, one).weights[0]
         by_place = []
         for place in range(PLACES):
             reading = Annotations(one.values[:, place : place + 1], one.keys[:, place : place + 1], None)
-            word = decoder.step(torch.tensor([START]), decoder.start(one), reading, how="hard").logits.softmax(-1)[0]
+            step = decoder.step(torch.tensor([START]), decoder.initial_state(one), reading, mode="hard")
+            word = step.logits.softmax(-1)[0]
             word[[PAD, START, UNKNOWN]] = 0
             by_place.append(word / word.sum())
     expected = attention @ torch.stack(by_place)
@@ -308,7 +315,7 @@ def test_samples_follow_the_decoder():
 
 
 def test_samples_depend_on_their_noise_alone():
-    decoder = make_decoder(how="hard", sharpness=1.0)
+    decoder = make_decoder(mode="hard", sharpness=1.0)
     memory = some_memory(decoder)
     one, again, other = (sample(decoder, memory, max_length=6, noise=Noise(seed)) for seed in (0, 0, 1))
     same(one, again, 0)
@@ -337,8 +344,8 @@ def test_no_room_to_speak(search):
 def test_impossible_beams():
     decoder = make_decoder()
     memory = some_memory(decoder)
-    with pytest.raises(ValueError, match="width must be at least 1, got 0"):
-        beam(decoder, memory, width=0, max_length=3)
+    with pytest.raises(ValueError, match="beam_width must be at least 1, got 0"):
+        beam(decoder, memory, beam_width=0, max_length=3)
     for length_penalty in (-0.1, math.nan):
         with pytest.raises(ValueError, match=f"length_penalty must be at least 0, got {length_penalty}"):
-            beam(decoder, memory, width=2, max_length=3, length_penalty=length_penalty)
+            beam(decoder, memory, beam_width=2, max_length=3, length_penalty=length_penalty)

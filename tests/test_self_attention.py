@@ -7,8 +7,8 @@ import torch
 from helpers import assert_close, draw, reached
 from torch.nn import functional
 
-from glimpse.scorers import ScaledDotScorer, scaled_dot
-from glimpse.self_attention import Mixer, SelfAttention
+from glimpse.attention.scorers import ScaledDotScorer, scaled_dot
+from glimpse.attention.self_attention import SelfAttention, SelfAttentionStack
 
 SIZE = 12
 MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 0, 1, 1, 0], [0, 0, 1, 0, 0]], dtype=torch.bool)
@@ -23,7 +23,7 @@ def make(heads=3):
 
 def make_mixer(heads=3, num_layers=2):
     torch.manual_seed(0)
-    return Mixer(dim=SIZE, heads=heads, num_layers=num_layers).double()
+    return SelfAttentionStack(dim=SIZE, heads=heads, num_layers=num_layers).double()
 
 
 def some_annotations(batch=3, places=5, seed=0):
@@ -103,11 +103,11 @@ def test_places_mean_nothing_to_it(of):
 def test_one_example_alone_is_as_in_a_padded_batch(mixer):
     annotations = some_annotations()
     annotations[~MASK] = 1e3
-    together, maps = mixer(annotations, MASK), mixer.maps(annotations, MASK)
+    together, maps = mixer(annotations, MASK), mixer.attention_maps(annotations, MASK)
     for b in range(3):
         alone = annotations[b : b + 1, MASK[b]]
         assert_close(together[b, MASK[b]], mixer(alone)[0], 1e-12)
-        assert_close(maps[:, b][..., MASK[b], :][..., MASK[b]], mixer.maps(alone)[:, 0], 1e-12)
+        assert_close(maps[:, b][..., MASK[b], :][..., MASK[b]], mixer.attention_maps(alone)[:, 0], 1e-12)
         assert not maps[:, b][..., ~MASK[b]].any()
 
 
@@ -129,7 +129,7 @@ def test_a_layer_by_hand():
 
 def test_maps_are_those_of_each_layer():
     mixer, x = make_mixer(), some_annotations()
-    maps = mixer.maps(x, MASK)
+    maps = mixer.attention_maps(x, MASK)
     assert maps.shape == (2, 3, 3, 5, 5)
     for layer, found in zip(mixer.layers, maps, strict=True):
         assert_close(found, layer.attention(layer.attention_norm(x), MASK, need_weights=True).weights, 1e-12)
@@ -147,7 +147,7 @@ def test_everything_learns():
     [
         (lambda: SelfAttention(dim=12, heads=5), "heads must be a divisor of dim 12, got 5"),
         (lambda: SelfAttention(dim=12, heads=0), "heads must be a divisor of dim 12, got 0"),
-        (lambda: Mixer(dim=12, num_layers=0), "num_layers must be at least 1, got 0"),
+        (lambda: SelfAttentionStack(dim=12, num_layers=0), "num_layers must be at least 1, got 0"),
         (lambda: make_mixer()(some_annotations(), MASK[:2]), r"mask must be bool of shape \(3, 5\), got torch.bool"),
         (lambda: make_mixer()(some_annotations(), MASK & False), "mask leaves an example with no annotation"),
     ],

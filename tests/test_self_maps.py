@@ -6,9 +6,9 @@ from helpers import assert_close, draw
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from translation_helpers import untrained
 
-from glimpse.loading import load_translator
-from glimpse.sentences import encode_sentences
-from glimpse.view.self_maps import SelfMap, draw_self_maps, self_maps
+from glimpse.models.sentence_encoder import encode_sentences
+from glimpse.training.load import load_translator
+from glimpse.view.self_attention_maps import SelfAttentionMaps, draw_self_attention, trace_self_attention
 
 SENTENCES = (("3", "/", "5", "/", "9", "8"), ("may", "3", ",", "1", "9", "9", "8"))
 
@@ -21,7 +21,7 @@ def loaded(tmp_path_factory):
 
 
 def test_maps_are_those_of_the_layers(loaded):
-    found = self_maps(loaded, SENTENCES)
+    found = trace_self_attention(loaded, SENTENCES)
     assert [its.source for its in found] == list(SENTENCES)
     # By hand, in one batch, where the shorter sentence is padded.
     model = loaded.model
@@ -40,8 +40,10 @@ def test_maps_are_those_of_the_layers(loaded):
 
 
 def test_each_panel_is_of_its_layer_and_head():
-    maps = [SelfMap(words, draw(2, 3, len(words), len(words), seed=row)) for row, words in enumerate(SENTENCES)]
-    figure = draw_self_maps(maps)
+    maps = [
+        SelfAttentionMaps(words, draw(2, 3, len(words), len(words), seed=row)) for row, words in enumerate(SENTENCES)
+    ]
+    figure = draw_self_attention(maps)
     *panels, scale = figure.axes
     panels = iter(panels)
     for its in maps:
@@ -62,7 +64,7 @@ def test_each_panel_is_of_its_layer_and_head():
 
 def test_wrong_arguments_are_named(loaded):
     with pytest.raises(ValueError, match="maps must be of at least one sentence, got none"):
-        draw_self_maps([])
+        draw_self_attention([])
     alone = loaded._replace(model=type(loaded.model)(encoder=loaded.model.encoder, decoder=loaded.model.decoder))
     with pytest.raises(ValueError, match="loaded must have self-attention, but .*mixed has none"):
-        self_maps(alone, SENTENCES)
+        trace_self_attention(alone, SENTENCES)

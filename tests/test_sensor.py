@@ -7,8 +7,11 @@ import pytest
 import torch
 from helpers import assert_close, draw, draw_bytes
 
-from glimpse.places import Gaussian, Noise
-from glimpse.sensor import CropView, Sensor, TableView, from_pixels, table_dtype, to_pixels
+from glimpse.attention.distributions import Gaussian
+from glimpse.attention.geometry import from_pixels, to_pixels
+from glimpse.attention.noise import Noise
+from glimpse.attention.sensor import Sensor
+from glimpse.attention.sensor_views import CropView, TableView, table_dtype
 
 PLANS = ("table", "crop")
 HEIGHT, WIDTH = 7, 10

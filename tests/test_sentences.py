@@ -5,13 +5,14 @@ import torch
 from helpers import assert_close, reached
 from torch import nn
 
-from glimpse.attention import Attention
-from glimpse.captioner import Captioner, Decoder, Teller
-from glimpse.places import Noise
-from glimpse.search import beam
-from glimpse.self_attention import Mixer
-from glimpse.sentences import SentenceEncoder, Sentences, Translator, encode_sentences
-from glimpse.text import Vocabulary
+from glimpse.attention.annotation import Attention
+from glimpse.attention.noise import Noise
+from glimpse.attention.self_attention import SelfAttentionStack
+from glimpse.data.vocabulary import Vocabulary
+from glimpse.models.decoder import Decoder
+from glimpse.models.decoding import beam
+from glimpse.models.encoder_decoder import Captioner, EncoderDecoder, Translator
+from glimpse.models.sentence_encoder import SentenceEncoder, Sentences, encode_sentences
 
 WORDS = torch.tensor([[4, 5, 6, 7], [8, 2, 0, 0], [5, 5, 4, 2]])
 LENGTHS = torch.tensor([4, 1, 3])
@@ -33,11 +34,11 @@ FORMS = {
 }
 
 
-def make_translator(how="soft", *, window=None, layers=0, **settings):
+def make_translator(mode="soft", *, window=None, layers=0, **settings):
     encoder = make_encoder(**settings)
-    attention = Attention(state_dim=5, annotation_dim=6, how=how, dim=4, window=window)
+    attention = Attention(state_dim=5, annotation_dim=6, mode=mode, dim=4, window=window)
     decoder = Decoder(attention=attention, vocabulary_size=8, embed_dim=3, state_dim=5, annotation_dim=6)
-    mixer = Mixer(dim=6, heads=2, num_layers=layers) if layers else None
+    mixer = SelfAttentionStack(dim=6, heads=2, num_layers=layers) if layers else None
     return Translator(encoder=encoder, decoder=decoder, mixer=mixer).double()
 
 
@@ -106,21 +107,21 @@ def test_padding_touches_nothing(whole):
     assert not encoder.embed.weight.grad[3].any() and encoder.embed.weight.grad[8].any()
 
 
-@pytest.mark.parametrize("how", ["soft", "hard"])
+@pytest.mark.parametrize("mode", ["soft", "hard"])
 @pytest.mark.parametrize("form", FORMS)
-def test_a_translation_alone_is_as_in_a_batch(how, form):
-    model = make_translator(how, **FORMS[form]).eval()
+def test_a_translation_alone_is_as_in_a_batch(mode, form):
+    model = make_translator(mode, **FORMS[form]).eval()
     told = torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0], [1, 7, 4, 2]])
     with torch.no_grad():
         telling = model(SENTENCES, told, sample=False)
-        said = beam(model.decoder, model.annotate(SENTENCES), width=3, max_length=5)
+        said = beam(model.decoder, model.annotate(SENTENCES), beam_width=3, max_length=5)
         for row in range(3):
             by_itself = model(alone(row), told[row : row + 1], sample=False)
             length = by_itself.weights.shape[2]
             assert_close(by_itself.logits[0], telling.logits[row], 1e-12)
             assert_close(by_itself.weights[0], telling.weights[row, :, :length], 1e-12)
             assert not telling.weights[row, :, length:].any()
-            [caption] = beam(model.decoder, model.annotate(alone(row)), width=3, max_length=5)
+            [caption] = beam(model.decoder, model.annotate(alone(row)), beam_width=3, max_length=5)
             assert caption.words == said[row].words and caption.log_prob == pytest.approx(said[row].log_prob)
 
 
@@ -133,14 +134,14 @@ def test_hard_reads_never_fall_on_padding():
     assert telling.log_probs[1].tolist() == [0.0] * 6  # of one word, there is no choice
 
 
-@pytest.mark.parametrize("how", ["soft", "hard"])
+@pytest.mark.parametrize("mode", ["soft", "hard"])
 @pytest.mark.parametrize("form", FORMS)
-def test_gradients_reach_everything(how, form):
-    model = make_translator(how, **FORMS[form])
+def test_gradients_reach_everything(mode, form):
+    model = make_translator(mode, **FORMS[form])
     telling = model(SENTENCES, torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0], [1, 7, 4, 2]]), noise=Noise(0))
     everything = {name for name, _ in model.named_parameters()}
     scorer = {name for name in everything if ".attention." in name and name.startswith("decoder.")}
-    if how == "soft":
+    if mode == "soft":
         assert reached(telling.logits.sum(), model) == everything
     else:
         assert reached(telling.logits.sum(), model) == everything - scorer
@@ -190,8 +191,8 @@ def test_processes_drop_and_look_as_one_does():
 
 
 def test_captioner_and_translator_share_all_but_the_encoder():
-    assert issubclass(Captioner, Teller) and issubclass(Translator, Teller)
-    assert Captioner.forward is Translator.forward is Teller.forward
+    assert issubclass(Captioner, EncoderDecoder) and issubclass(Translator, EncoderDecoder)
+    assert Captioner.forward is Translator.forward is EncoderDecoder.forward
     model = make_translator()
     assert type(model.decoder) is Decoder and type(model.decoder.attention) is Attention
 
@@ -224,4 +225,4 @@ def test_bad_sentences():
 def test_a_teller_of_nothing():
     model = make_translator()
     with pytest.raises(NotImplementedError):
-        Teller.annotate(model, SENTENCES)
+        EncoderDecoder.annotate(model, SENTENCES)

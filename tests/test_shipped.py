@@ -11,15 +11,17 @@ from helpers import ALONE, tiny_config
 from runs_helpers import REPOSITORY, _load_script, python, train_main
 
 import glimpse
-from glimpse import shipped
-from glimpse.build import build_data, build_task, make_model
-from glimpse.captioning import describe, score_captions
-from glimpse.classification import score
-from glimpse.config import to_yaml
-from glimpse.loading import check_given_once, load, load_captioner, load_runs
-from glimpse.runs import BEST, Run, RunError, names_of
-from glimpse.shipped import shipped_models
-from glimpse.translation import pairs_of, score_translations
+from glimpse.data.sentence_pairs import pairs_of
+from glimpse.errors import RunError
+from glimpse.evaluation.classify import score
+from glimpse.evaluation.describe import describe, score_captions
+from glimpse.metrics.translations import TranslationScores
+from glimpse.tasks.base import build_task
+from glimpse.tasks.build import build_data, make_model
+from glimpse.training import zoo as shipped
+from glimpse.training.load import check_given_once, load, load_captioner, load_runs
+from glimpse.training.run import BEST, Run, names_of
+from glimpse.training.zoo import shipped_models
 
 ship = _load_script("results/ship")
 evaluate = _load_script("evaluate").main
@@ -70,9 +72,9 @@ def test_part_of_the_test_set(name):
         described = describe(
             loaded.model,
             loaded.vocabulary,
-            build_task(run.config, ALONE).data.test,
+            build_task(run.config, ALONE, open_run=Run.open).data.test,
             how=run.config.score.read or run.config.read,
-            width=run.config.score.beam,
+            width=run.config.score.beam_width,
             length_penalty=run.config.score.length_penalty,
             max_length=run.config.decoder.max_length,
             batch_size=100,
@@ -81,7 +83,7 @@ def test_part_of_the_test_set(name):
         found, expected = score_captions(described)["true_and_complete"], result_of(name)["true_and_complete"]
     elif run.config.model == "translator":
         pairs = pairs_of(build_data(run.config.data).test, images)
-        found, expected = score_translations(load(name).translate_pairs(pairs))["exact"], result_of(name)["exact"]
+        found, expected = TranslationScores.of(load(name).translate_pairs(pairs))["exact"], result_of(name)["exact"]
     else:
         found, expected = look_at(name, images)["error"][-1], result_of(name)["error"][-1]
     assert abs(found - expected) < 4 * (max(expected * (1 - expected), 0.01) / images) ** 0.5
@@ -107,7 +109,7 @@ def test_wheels_have_all_models():
     globs = setuptools["package-data"]["glimpse"]
     matched = {file for pattern in globs for file in (REPOSITORY / "glimpse").glob(pattern)}
     assert {file for file in shipped.FOLDER.rglob("*") if file.is_file()} <= matched
-    name = Path("models", "any-name", BEST)
+    name = Path("zoo", "any-name", BEST)
     assert any(name.match(pattern) for pattern in globs)  # even before there is one
 
 
@@ -120,7 +122,7 @@ def test_import_is_quick():
 def test_a_model_reads_as_it_is_scored(name):
     config = Run.open(name).config
     model = load(name)
-    assert getattr(model, "model", model).how == (config.score.read or config.read)
+    assert getattr(model, "model", model).mode == (config.score.read or config.read)
 
 
 # Made-up ones
@@ -132,7 +134,7 @@ def models(tmp_path, monkeypatch):
     config = tiny_config("--data.canvas=28", "--data.num_distractors=0", "--score.batch_size=100")
     about = {"name": "tiny", "image_shape": [1, 28, 28], "class_names": list("0123456789"), "command": ["train.py"]}
     model = make_model(config, image_shape=(1, 28, 28), num_classes=10)
-    run = Run.create(config, name="tiny", about=about, folder=tmp_path / "models" / "tiny-hard")
+    run = Run.create(config, name="tiny", metadata=about, folder=tmp_path / "models" / "tiny-hard")
     run.save(BEST, {f"model.{key}": value for key, value in model.state_dict().items()}, {})
     run.write_json("result.json", {"seconds": 1.0, "valid": {"epoch": 1, "error": 0.9}, "test": {}})
     (tmp_path / "here").mkdir()
@@ -209,13 +211,15 @@ def test_shipped_models_are_not_trained_on(models, capsys):
 
 def test_weights_to_begin_with(models):
     settings = ("--data.canvas=28", "--data.num_distractors=0", "--seed=5", "--init_from=tiny-hard")
-    task = build_task(tiny_config(*settings), ALONE)
+    task = build_task(tiny_config(*settings), ALONE, open_run=Run.open)
     expected = load("tiny-hard")
     assert torch.equal(task.model.classify.weight, expected.classify.weight)
-    halting = build_task(tiny_config(*settings, "--network.halt=true"), ALONE).model  # a unit for a model without one
+    halting = build_task(
+        tiny_config(*settings, "--network.halt=true"), ALONE, open_run=Run.open
+    ).model  # a unit for a model without one
     assert torch.equal(halting.classify.weight, expected.classify.weight) and halting.halt is not None
     with pytest.raises(RunError, match=r"another architecture: it lacks recall\..*classify.weight is \(10, 10\)"):
-        build_task(tiny_config(*settings, "--network.readout=attend"), ALONE)
+        build_task(tiny_config(*settings, "--network.readout=attend"), ALONE, open_run=Run.open)
 
 
 # results/ship.py
@@ -227,7 +231,7 @@ def trained(models, tmp_path):
     folder = shutil.copytree(models / "tiny-hard", tmp_path / "run")
     run = Run.open(folder)
     config = tiny_config("--data.canvas=28", f"--train.folder={tmp_path}", f"--init_from={tmp_path}/soft/seed1")
-    (folder / "config.yaml").write_text(to_yaml(config))
+    (folder / "config.yaml").write_text(config.to_yaml())
     command = [
         *(str(REPOSITORY / "train.py"), str(REPOSITORY / "configs/x.yaml"), "--seed", "0"),
         *("--run_dir", str(tmp_path), f"--data.root={tmp_path}", "--train.lr=0.1", str(tmp_path / "y.yaml")),
@@ -243,7 +247,7 @@ def test_ship(trained, models, tmp_path, capsys):
     assert f"Wrote {models / 'my-model'}; all models together have 0." in capsys.readouterr().out
     assert sorted(file.name for file in (models / "my-model").iterdir()) == sorted(shipped.FILES)
     run, before = Run.open("my-model"), Run.open(trained)
-    assert (run.config.train.folder, run.config.init_from) == ("runs", "runs/soft/seed1")
+    assert (run.config.train.runs_dir, run.config.init_from) == ("runs", "runs/soft/seed1")
     about = run.read_json("meta.json")
     assert about["command"] == ["train.py", "configs/x.yaml", "--seed", "0", "--train.lr=0.1", "y.yaml"]
     assert {**about, "command": 0} == {**before.read_json("meta.json"), "command": 0}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from glimpse.stats import over_seeds, paired
+from glimpse.metrics.statistics import over_seeds, paired
 
 
 def test_interval_over_seeds_by_hand():

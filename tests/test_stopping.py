@@ -6,13 +6,26 @@ import pytest
 import torch
 from helpers import assert_close, draw, draw_bytes, tiny_model
 
-from glimpse.classification import Outcome, observe
-from glimpse.loading import load, load_runs
-from glimpse.metrics import confidence, wilson_interval
-from glimpse.places import Gaussian, Noise
-from glimpse.sensor import Sensor
-from glimpse.stopping import SLACK, THRESHOLDS, Stopping, certainties, curve, glimpses_taken, pick, stop, stop_early
-from glimpse.view.stopping import stopping_lines
+from glimpse.attention.distributions import Gaussian
+from glimpse.attention.noise import Noise
+from glimpse.attention.sensor import Sensor
+from glimpse.evaluation.classify import Outcome, observe
+from glimpse.evaluation.early_exit import (
+    SLACK,
+    THRESHOLDS,
+    Stopping,
+    certainties,
+    curve,
+    exit_curves,
+    glimpses_taken,
+    pick,
+    stop,
+)
+from glimpse.metrics.classification import confidence
+from glimpse.metrics.statistics import wilson_interval
+from glimpse.models.early_exit import stop_early
+from glimpse.training.load import load, load_runs
+from glimpse.view.early_exit import early_exit_lines
 
 SUMMARY = {"by": "confidence", "interval": [0.0, 1.0]} | dict.fromkeys(
     ("error", "glimpses", "valid_error", "valid_glimpses", "valid_full_error"), 0.5
@@ -77,8 +90,8 @@ def test_curve_is_that_of_a_slow_loop():
 
 def test_thresholds_are_evenly_spaced_in_log_odds():
     assert THRESHOLDS[0] == 0 and THRESHOLDS[-1] == 1 and list(THRESHOLDS) == sorted(set(THRESHOLDS))
-    shown = {stopping_lines([{**SUMMARY, "threshold": value}]).split(":")[0] for value in THRESHOLDS}
-    assert len(shown) == len(THRESHOLDS) and "stopping by confidence above 1" in shown  # only that which never stops
+    shown = {early_exit_lines([{**SUMMARY, "threshold": value}]).split(":")[0] for value in THRESHOLDS}
+    assert len(shown) == len(THRESHOLDS) and "early exit by confidence above 1" in shown  # only that which never stops
     odds = [math.log(value / (1 - value)) for value in THRESHOLDS[1:-1]]
     assert_close(torch.tensor(odds).diff(), torch.full((len(odds) - 1,), 0.25), 1e-4)
 
@@ -98,18 +111,18 @@ def test_the_fewest_glimpses_for_hardly_more_error():
 
 def test_the_choice_is_made_on_other_images_than_it_is_scored_on():
     valid, one, other = some_outcome(1), some_outcome(10, images=150), some_outcome(20, images=150)
-    for early, again in zip(stop_early(valid, one), stop_early(valid, other), strict=True):
+    for early, again in zip(exit_curves(valid, one), exit_curves(valid, other), strict=True):
         assert early.picked == again.picked and early.valid == again.valid
         assert early.scored != again.scored and early.images == 150
         assert early.picked == pick(curve(certainties(valid)[early.by], valid.right))
         assert early.chosen == stop(certainties(one)[early.by], one.right, THRESHOLDS[early.picked])
-    picks = {seed: [its.picked for its in stop_early(some_outcome(seed), one)] for seed in range(1, 40, 3)}
+    picks = {seed: [its.picked for its in exit_curves(some_outcome(seed), one)] for seed in range(1, 40, 3)}
     assert len({its[0] for its in picks.values()}) > 1
 
 
 def test_summary():
     valid, scored = some_outcome(1), some_outcome(10)
-    early = stop_early(valid, scored)
+    early = exit_curves(valid, scored)
     assert [its.by for its in early] == ["confidence", "halting"]
     summary = early[1].summary()
     point = early[1].chosen
@@ -119,10 +132,10 @@ def test_summary():
     assert summary["valid_full_error"] == float((~valid.right[:, -1]).double().mean())
     assert summary["valid_error"] == early[1].valid[early[1].picked].error
     assert sum(summary["shares"]) == pytest.approx(1)
-    assert [its.by for its in stop_early(some_outcome(1, halting=False), some_outcome(2, halting=False))] == [
+    assert [its.by for its in exit_curves(some_outcome(1, halting=False), some_outcome(2, halting=False))] == [
         "confidence"
     ]
-    assert stop_early(some_outcome(1, steps=1), some_outcome(2, steps=1)) == []
+    assert exit_curves(some_outcome(1, steps=1), some_outcome(2, steps=1)) == []
 
 
 def test_confidence():
@@ -148,8 +161,8 @@ CASES = {
     "learned first": ("--attention.first=learned",),
     "random control": ("--attention.policy=random",),
     "oracle": ("--attention.policy=oracle",),
-    "table": ("--sensor.plan=table", "--sensor.background=0.5"),
-    "crop": ("--sensor.plan=crop", "--network.what=conv"),
+    "table": ("--sensor.background=0.5",),
+    "crop": ("--network.what=conv",),
 }
 
 
@@ -175,14 +188,16 @@ def between(values):
 @pytest.mark.parametrize("case", CASES)
 def test_lazy_answers_are_those_of_the_whole_rollout_cut_off(case, sample, by):
     model = lively(*CASES[case])
+    if case in ("table", "crop"):
+        model.glimpses.sensor.plan = case
     told = {"boxes": BOXES} if case == "oracle" else {}
     with torch.no_grad():
         rollout = model(IMAGES, sample=sample, noise=Noise(4), **told)
-    certainty = rollout.halting.sigmoid() if by == "halting" else rollout.logits.softmax(-1).amax(-1)
+    certainty = rollout.halt_logits.sigmoid() if by == "halting" else rollout.logits.softmax(-1).amax(-1)
     threshold = between(certainty[:, 0])
-    lazy = model.lazy(IMAGES, threshold=threshold, by=by, sample=sample, noise=Noise(4), **told)
+    lazy = stop_early(model, IMAGES, threshold=threshold, signal=by, sample=sample, noise=Noise(4), **told)
     taken = glimpses_taken(certainty, threshold)
-    assert lazy.glimpses.tolist() == taken.tolist()
+    assert lazy.num_glimpses.tolist() == taken.tolist()
     assert len(taken.unique()) > 1
     assert_close(lazy.logits, rollout.logits[torch.arange(12), taken - 1], 1e-4)
     assert not lazy.logits.requires_grad
@@ -191,8 +206,8 @@ def test_lazy_answers_are_those_of_the_whole_rollout_cut_off(case, sample, by):
 @pytest.mark.parametrize("threshold, number", [(0.0, 1), (1.0, 4)])
 def test_the_ends_of_laziness(threshold, number):
     model = lively()
-    lazy = model.lazy(IMAGES, threshold=threshold)
-    assert lazy.glimpses.tolist() == [number] * 12
+    lazy = stop_early(model, IMAGES, threshold=threshold)
+    assert lazy.num_glimpses.tolist() == [number] * 12
     assert_close(lazy.logits, model(IMAGES, sample=False).logits[:, number - 1], 1e-4)
 
 
@@ -202,9 +217,9 @@ def test_images_that_are_done_with_cost_nothing():
     certainty = model(IMAGES, sample=False).logits.softmax(-1).amax(-1)
     threshold = between(certainty[:, 0])
     seen.clear()
-    lazy = model.lazy(IMAGES, threshold=threshold)
-    assert seen == [int((lazy.glimpses >= number).sum()) for number in range(1, int(lazy.glimpses.max()) + 1)]
-    assert sum(seen) == int(lazy.glimpses.sum()) < 48
+    lazy = stop_early(model, IMAGES, threshold=threshold)
+    assert seen == [int((lazy.num_glimpses >= number).sum()) for number in range(1, int(lazy.num_glimpses.max()) + 1)]
+    assert sum(seen) == int(lazy.num_glimpses.sum()) < 48
 
 
 def test_several_labels():
@@ -212,8 +227,8 @@ def test_several_labels():
     answers = model(IMAGES, sample=False).logits.sigmoid()
     certainty = confidence(answers, multi_label=True)
     threshold = between(certainty[:, 0])
-    lazy = model.lazy(IMAGES, threshold=threshold, multi_label=True)
-    assert lazy.glimpses.tolist() == glimpses_taken(certainty, threshold).tolist()
+    lazy = stop_early(model, IMAGES, threshold=threshold, multi_label=True)
+    assert lazy.num_glimpses.tolist() == glimpses_taken(certainty, threshold).tolist()
 
 
 @pytest.mark.parametrize(
@@ -221,13 +236,13 @@ def test_several_labels():
     [
         ({"threshold": 1.1}, r"threshold must be in \[0, 1\], got 1.1"),
         ({"threshold": math.nan}, r"threshold must be in \[0, 1\], got nan"),
-        ({"threshold": 0.5, "by": "luck"}, "by must be one of confidence, halting, got 'luck'"),
-        ({"threshold": 0.5, "by": "halting"}, "by='halting' needs a model with a halting unit"),
+        ({"threshold": 0.5, "signal": "luck"}, "signal must be one of confidence, halting, got 'luck'"),
+        ({"threshold": 0.5, "signal": "halting"}, "signal='halting' needs a model with a halting unit"),
     ],
 )
 def test_impossible_laziness(settings, message):
     with pytest.raises(ValueError, match=message):
-        tiny_model().lazy(IMAGES, **settings)
+        stop_early(tiny_model(), IMAGES, **settings)
 
 
 def test_a_model_from_before_all_this():
@@ -238,13 +253,13 @@ def test_a_model_from_before_all_this():
     model = load("cluttered60-hard")
     assert model.recall is None and model.halt is None
     whole = observe(model, splits.test, limit=100)
-    [early] = stop_early(whole, whole)
+    [early] = exit_curves(whole, whole)
     batch = splits.test.take(list(range(100)))
-    lazy = model.lazy(batch.images, threshold=0.97)
+    lazy = stop_early(model, batch.images, threshold=0.97)
     expected = stop(certainties(whole)["confidence"], whole.right, 0.97)
     wrong = lazy.logits.argmax(-1) != batch.targets
     assert float(wrong.double().mean()) == pytest.approx(expected.error, abs=0.0101)  # one image may round otherwise
-    assert float(lazy.glimpses.double().mean()) == pytest.approx(expected.glimpses, abs=0.0501)
+    assert float(lazy.num_glimpses.double().mean()) == pytest.approx(expected.glimpses, abs=0.0501)
     assert 1 < expected.glimpses < 4 and early.by == "confidence"
 
 

@@ -1,17 +1,21 @@
 """Training what is missing, and nothing else."""
 
-import dataclasses
 import shutil
 
 import pytest
 from runs_helpers import tiny_config
 
-from glimpse import sweep
-from glimpse.runs import Run
-from glimpse.settings import ConfigError
-from glimpse.sweep import Job, duration, expected, find, train_missing
+from glimpse.errors import ConfigError
+from glimpse.training import sweep
+from glimpse.training.run import Run
+from glimpse.training.sweep import Job, expected, find, train_missing
+from glimpse.view.tables import duration
 
 FAST = {"train.epochs": 2, "train.limit": 128, "score.limit": 50}
+
+
+def folders_of(runs):
+    return [run.folder for run in runs]
 
 
 def jobs(folder, **settings):
@@ -24,7 +28,7 @@ def jobs(folder, **settings):
 def trained(tmp_path_factory):
     """Two finished runs, and what was said while they were trained."""
     folder, lines = tmp_path_factory.mktemp("sweep"), []
-    return folder, train_missing(jobs(folder), say=lines.append), lines
+    return folder, folders_of(train_missing(jobs(folder), say=lines.append)), lines
 
 
 def test_trains_all_then_nothing(trained, monkeypatch):
@@ -33,9 +37,9 @@ def test_trains_all_then_nothing(trained, monkeypatch):
     assert all((run / "result.json").exists() and run.parent == folder / "tiny" for run in folders)
     assert lines[0] == "0 of 2 runs are there; training the others" and "\n2 of 2: tiny, seed 1" in lines
     monkeypatch.setattr(sweep, "train", lambda *arguments, **options: pytest.fail("nothing is missing"))
-    assert train_missing(jobs(folder), say=lambda line: pytest.fail(line)) == folders
+    assert folders_of(train_missing(jobs(folder), say=lambda line: pytest.fail(line))) == folders
     # Neither threads nor device make another run of it.
-    assert train_missing(jobs(folder, **{"train.threads": 2})) == folders
+    assert folders_of(train_missing(jobs(folder, **{"train.threads": 2}))) == folders
 
 
 def test_other_settings_are_another_run(trained):
@@ -58,7 +62,7 @@ def test_goes_on_with_what_was_stopped(tmp_path, trained, capsys, monkeypatch):
     begun = find(job)
     assert begun is not None and not (begun.folder / "result.json").exists()
     capsys.readouterr()
-    assert train_missing([job]) == [begun.folder]
+    assert folders_of(train_missing([job])) == [begun.folder]
     assert "Going on after epoch 1" in capsys.readouterr().out
     straight = Run.open(trained[1][0]).read_json("result.json")
     assert begun.read_json("result.json")["test"] == straight["test"]
@@ -70,20 +74,20 @@ def test_goes_on_with_a_given_run_that_lies_elsewhere(trained, tmp_path):
     (tmp_path / "elsewhere" / "result.json").unlink()
     [job, _] = jobs(tmp_path / "runs")
     given = Run.open(tmp_path / "elsewhere")
-    assert train_missing([job], given=[given]) == [given.folder] and given.finished
+    assert folders_of(train_missing([job], given=[given])) == [given.folder] and given.finished
 
 
 def test_finished_runs_come_before_unfinished_ones(trained):
     folder, folders, _ = trained
     again = folder / "tiny" / "zzz"
-    Run.create(jobs(folder)[0].config, name="tiny", about={}, folder=again)
+    Run.create(jobs(folder)[0].config, name="tiny", metadata={}, folder=again)
     assert find(jobs(folder)[0]).folder == folders[0]
 
 
 def test_given_runs_are_used(trained, tmp_path):
     _, folders, _ = trained
     elsewhere = jobs(tmp_path)
-    assert train_missing(elsewhere, given=[Run.open(folder) for folder in folders]) == folders
+    assert folders_of(train_missing(elsewhere, given=[Run.open(folder) for folder in folders])) == folders
 
 
 def test_the_same_training_twice_is_refused(tmp_path):
@@ -96,7 +100,7 @@ def test_time_left_is_told_beforehand(trained, monkeypatch):
     folder, _, _ = trained
     monkeypatch.setattr(sweep, "train", lambda *arguments, **options: pytest.fail("enough"))
     lines = []
-    wanted = [*jobs(folder), jobs(folder)[0]._replace(config=dataclasses.replace(jobs(folder)[0].config, seed=7))]
+    wanted = [*jobs(folder), jobs(folder)[0]._replace(config=jobs(folder)[0].config.replace(seed=7))]
     with pytest.raises(pytest.fail.Exception):
         train_missing(wanted, say=lines.append)
     assert lines[0].startswith("2 of 3 runs are there; training the others, ") and lines[0].endswith(" if as before")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from glimpse.text import END, PAD, SPECIAL, START, UNKNOWN, Vocabulary, tokenise
+from glimpse.data.vocabulary import END, PAD, SPECIAL, START, UNKNOWN, Vocabulary, tokenise
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ import torch
 from helpers import TinyData, assert_close, draw, draw_bytes, make_task, reached, tiny_model, under
 
 from glimpse import losses
-from glimpse.attention import SCORERS
-from glimpse.config import TrainConfig
-from glimpse.engine import make_optimizer
+from glimpse.attention.noise import Noise
+from glimpse.attention.scorers import SCORERS
+from glimpse.attention.state_memory import StateMemory
 from glimpse.envs import GlimpseVectorEnv, options_of, play
-from glimpse.places import Noise
-from glimpse.thought import Recall, Thought
+from glimpse.models.rollout import State
+from glimpse.tasks.train_settings import TrainSettings
+from glimpse.training.optimizer import make_optimizer
 
 IMAGES, TARGETS = draw_bytes(5, 1, 12, 14), torch.arange(5) % 3
 ATTEND = "--network.readout=attend"
@@ -26,27 +27,27 @@ def test_answers_are_made_from_the_state_and_what_is_recalled(read, core, scorer
     rollout = model(IMAGES, noise=Noise(1))
     state, states, net = model.core.initial(5), [], model.recall.scorer
     for t in range(3):
-        state = model.core(rollout.glimpses[:, t], state)
+        state = model.core(rollout.glimpse_vectors[:, t], state)
         states.append(state[0])
         scores = torch.stack([net(state[0], net.key(past).unsqueeze(1)).squeeze(1) for past in states], 1)
         weights = scores.softmax(1)
         context = sum(weights[:, i].unsqueeze(1) * net.value(past) for i, past in enumerate(states))
         assert_close(model.classify(torch.cat([state[0], context], 1)), rollout.logits[:, t], 1e-5)
-        assert_close(rollout.recalled[:, t, : t + 1], weights, 1e-6)
-        assert not rollout.recalled[:, t, t + 1 :].any()
-    assert_close(rollout.recalled.sum(-1), torch.ones(5, 3), 1e-6)
-    assert (rollout.recalled[:, 2].std(1) > 1e-4).all()  # else the mean of all states would do as well
+        assert_close(rollout.memory_weights[:, t, : t + 1], weights, 1e-6)
+        assert not rollout.memory_weights[:, t, t + 1 :].any()
+    assert_close(rollout.memory_weights.sum(-1), torch.ones(5, 3), 1e-6)
+    assert (rollout.memory_weights[:, 2].std(1) > 1e-4).all()  # else the mean of all states would do as well
 
 
 def test_nobody_looks_ahead():
     model, glimpses = tiny_model(ATTEND), draw(5, 4, 12)
-    whole = model.answer(glimpses)
+    whole = model.classify_glimpses(glimpses)
     for t in range(1, 4):
-        assert torch.equal(model.answer(glimpses[:, :t]), whole[:, :t])
+        assert torch.equal(model.classify_glimpses(glimpses[:, :t]), whole[:, :t])
         other = glimpses.clone()
         other[:, t:] += 1
-        assert torch.equal(model.answer(other)[:, :t], whole[:, :t])
-        assert (model.answer(other)[:, t:] != whole[:, t:]).any(-1).all()
+        assert torch.equal(model.classify_glimpses(other)[:, :t], whole[:, :t])
+        assert (model.classify_glimpses(other)[:, t:] != whole[:, t:]).any(-1).all()
 
 
 def test_the_past_is_remembered_even_if_the_state_forgets():
@@ -57,8 +58,8 @@ def test_the_past_is_remembered_even_if_the_state_forgets():
         torch.nn.init.zeros_(its.core.cell.weight_hh)
     other = glimpses.clone()
     other[:, 0] += 1
-    assert torch.equal(forgetful.answer(other)[:, -1], forgetful.answer(glimpses)[:, -1])
-    assert (model.answer(other)[:, -1] - model.answer(glimpses)[:, -1]).abs().amax(1).min() > 1e-4
+    assert torch.equal(forgetful.classify_glimpses(other)[:, -1], forgetful.classify_glimpses(glimpses)[:, -1])
+    assert (model.classify_glimpses(other)[:, -1] - model.classify_glimpses(glimpses)[:, -1]).abs().amax(1).min() > 1e-4
 
 
 def test_looking_up_is_soft_and_takes_no_chance():
@@ -67,7 +68,7 @@ def test_looking_up_is_soft_and_takes_no_chance():
     plain.load_state_dict({**model.state_dict(), "classify.weight": model.classify.weight[:, :10]}, strict=False)
     one, other = model(IMAGES, noise=Noise(3)), plain(IMAGES, noise=Noise(3))
     assert torch.equal(one.locations, other.locations) and torch.equal(one.log_probs, other.log_probs)
-    assert model.how == "hard" and model.recall.how == "soft" and other.recalled is None
+    assert model.mode == "hard" and model.recall.mode == "soft" and other.memory_weights is None
 
 
 def test_a_model_plays_its_own_rollout():
@@ -99,7 +100,7 @@ def test_memory_learns_at_the_full_rate():
     for places in ("plane", "grid"):
         model = tiny_model(ATTEND, f"--attention.places={places}")
         names = {parameter: name for name, parameter in model.named_parameters()}
-        groups = make_optimizer(model, TrainConfig(places_lr=0.25)).param_groups
+        groups = make_optimizer(model, TrainSettings(attention_lr_mult=0.25)).param_groups
         found = {group["part"]: {names[parameter] for parameter in group["params"]} for group in groups}
         assert found[0.25] == under(model, "glimpses.attention")
         assert found[1.0] == under(model, "") - found[0.25] >= under(model, "recall")
@@ -107,26 +108,26 @@ def test_memory_learns_at_the_full_rate():
 
 def test_every_parameter_learns():
     task = make_task(ATTEND, "--network.halt=true", data=TinyData(IMAGES, TARGETS))
-    assert task.all_parameters_used
-    terms = task.losses(task.model, next(iter(task.batches(0))), Noise(0))
+    assert task.every_parameter_has_gradient
+    terms = task.loss_terms(task.model, next(iter(task.batches(0))), Noise(0))
     assert reached(sum(weight * value for weight, value in terms.values()), task.model) == under(task.model, "")
 
 
 def test_rows_of_a_thought():
-    recall, states = Recall(state_dim=4, dim=3), draw(6, 3, 4)
+    recall, states = StateMemory(state_dim=4, dim=3), draw(6, 3, 4)
     memory = None
     for t in range(3):
-        memory = recall.add(memory, states[:, t])
+        memory = recall.append(memory, states[:, t])
     together = recall.annotate(states)
     assert_close(memory.keys, together.keys)
     assert_close(memory.values, together.values)
     assert memory.mask is None
-    thought = Thought((states[:, 0], states[:, 1]), memory, states[:, 2], states[:, 2, 0], None)
+    state = State((states[:, 0], states[:, 1]), memory, states[:, 2], states[:, 2, 0], None)
     index = torch.tensor([4, 1])
-    some = thought.rows(index)
-    assert [part.tolist() for part in some.state] == [part[index].tolist() for part in thought.state]
+    some = state.rows(index)
+    assert [part.tolist() for part in some.core] == [part[index].tolist() for part in state.core]
     assert torch.equal(some.memory.keys, memory.keys[index]) and torch.equal(some.memory.values, memory.values[index])
-    assert torch.equal(some.logits, thought.logits[index]) and torch.equal(some.halting, thought.halting[index])
-    assert some.recalled is None and Thought(thought.state).rows(index).memory is None
+    assert torch.equal(some.logits, state.logits[index]) and torch.equal(some.halt_logits, state.halt_logits[index])
+    assert some.memory_weights is None and State(state.core).rows(index).memory is None
     masked = recall.annotate(states, torch.tensor([[True, True, False]]).expand(6, 3)).rows(index)
     assert masked.mask.tolist() == [[True, True, False]] * 2

@@ -5,12 +5,14 @@ import torch
 from helpers import assert_close, draw_bytes
 from told_helpers import box_by_hand, some_told
 
-from glimpse.attention import Attention
-from glimpse.captioner import Captioner, Decoder
-from glimpse.encoders import BackboneEncoder, SmallEncoder
-from glimpse.search import beam, greedy
-from glimpse.text import END, START, Vocabulary
-from glimpse.view.told import check_same_images, tell
+from glimpse.attention.annotation import Attention
+from glimpse.data.vocabulary import END, START, Vocabulary
+from glimpse.evaluation.caption_traces import check_same_images, tell
+from glimpse.models.backbones import BackboneEncoder
+from glimpse.models.decoder import Decoder
+from glimpse.models.decoding import beam, greedy
+from glimpse.models.encoder_decoder import Captioner
+from glimpse.models.image_encoders import SmallEncoder
 
 VOCABULARY = Vocabulary(["a", "one", "two", "above"])
 
@@ -20,7 +22,7 @@ def make(how="soft", encoder=None, seed=0, scale=5.0):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         encoder = encoder or SmallEncoder(out_dim=8)
-        attention = Attention(state_dim=6, annotation_dim=encoder.out_dim, how=how, scorer="additive", dim=5)
+        attention = Attention(state_dim=6, annotation_dim=encoder.out_dim, mode=how, scorer="additive", dim=5)
         model = Captioner(
             encoder=encoder,
             decoder=Decoder(
@@ -50,9 +52,9 @@ def test_told_is_what_the_steps_of_the_decoder_said_and_read(how):
     model.eval()
     for row in range(3):
         annotations = model.annotate(images[row : row + 1])
-        state, word = model.decoder.start(annotations), torch.tensor([START])
+        state, word = model.decoder.initial_state(annotations), torch.tensor([START])
         for said, weights, place in zip(told.captions[row], told.weights[row], told.places[row], strict=True):
-            step = model.decoder.step(word, state, annotations, how=how, sample=False)
+            step = model.decoder.step(word, state, annotations, mode=how, sample=False)
             logits = step.logits.clone()
             logits[:, :2] = -torch.inf
             word, state = logits.argmax(1), step.state
@@ -68,7 +70,7 @@ def test_the_models_own_way_and_the_beam():
     for width in (1, 3):
         for length_penalty in (0.0, 1.0):
             told = tell(model, VOCABULARY, images, name="", width=width, length_penalty=length_penalty, max_length=5)
-            found = beam(model.decoder, annotations, width=width, length_penalty=length_penalty, max_length=5)
+            found = beam(model.decoder, annotations, beam_width=width, length_penalty=length_penalty, max_length=5)
             assert told.captions == [VOCABULARY.decode(caption.words) for caption in found]
             for mine, caption in zip(told.weights, found, strict=True):
                 assert_close(mine.flatten(1), caption.weights)

@@ -25,10 +25,13 @@ from runs_helpers import (
 )
 
 from glimpse import build_data, load
-from glimpse.build import build_model, build_task
-from glimpse.classification import Classification, score
-from glimpse.processes import Processes, choose_device
-from glimpse.runs import BEST, LAST, Run, RunError
+from glimpse.distributed import Processes, choose_device
+from glimpse.errors import RunError
+from glimpse.evaluation.classify import score
+from glimpse.tasks.base import build_task
+from glimpse.tasks.build import build_model
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.training.run import BEST, LAST, Run
 
 SHORT = {"train.epochs": 1, "train.limit": 128}
 
@@ -36,7 +39,7 @@ SHORT = {"train.epochs": 1, "train.limit": 128}
 @pytest.fixture
 def few_test_images(monkeypatch):
     """Spares the scoring of all test images where something else is looked at."""
-    monkeypatch.setattr(Classification, "test", lambda self: self._greedy(self.data.test, 100))
+    monkeypatch.setattr(ClassificationTask, "test", lambda self: self._greedy(self.data.test, 100))
 
 
 # A run
@@ -77,7 +80,7 @@ def test_training_from_a_config_file(tmp_path):
 
 def test_test_scores_are_of_the_best_weights(tmp_path, monkeypatch, few_test_images):
     errors = iter([0.25, 0.75, 0.5])
-    monkeypatch.setattr(Classification, "validate", lambda self: {"error": next(errors)})
+    monkeypatch.setattr(ClassificationTask, "validate", lambda self: {"error": next(errors)})
     assert train_main([*tiny({"train.lr": 0.05}), f"--run_dir={tmp_path / 'run'}"]) == 0
     run = Run.open(tmp_path / "run")
     result = run.read_json("result.json")
@@ -246,7 +249,7 @@ def soft(tmp_path_factory):
 
 
 def in_one_process(config):
-    return build_task(config, Processes(0, 1, torch.device("cpu")))
+    return build_task(config, Processes(0, 1, torch.device("cpu")), open_run=Run.open)
 
 
 def test_hard_run_from_a_soft_one(soft):
@@ -262,13 +265,13 @@ def test_hard_run_from_a_soft_one(soft):
         else:
             assert torch.equal(value, fresh[key] if key in own else saved[f"model.{key}"]), key
     assert not torch.equal(weights["classify.weight"], fresh["classify.weight"])
-    assert task.model.how == "hard"
+    assert task.model.mode == "hard"
 
 
 def test_soft_run_from_a_hard_one(tmp_path):
     hard = train_tiny(tmp_path, SHORT).run
     model = in_one_process(tiny_config({"init_from": hard.folder, "read": "soft"})).model
-    assert model.baseline is None and model.how == "soft"
+    assert model.baseline is None and model.mode == "soft"
     assert torch.equal(model.classify.weight, hard.load(BEST)[0]["model.classify.weight"])
 
 

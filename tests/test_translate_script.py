@@ -10,9 +10,9 @@ from photo_helpers import evaluate
 from runs_helpers import REPOSITORY, train_main
 from translation_helpers import options, untrained, write_text
 
-from glimpse.loading import load_translator
-from glimpse.parsing import parse
-from glimpse.runs import Run
+from glimpse.tasks.settings import load_config
+from glimpse.training.load import load_translator
+from glimpse.training.run import Run
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def runs(tmp_path_factory):
     tsv = [f"{number} men.\t{number} Männer." for number in range(60)]
     (root / "pairs.tsv").write_text("\n".join(tsv))
     untrained(folder / "raw", **{**text, "data__tsv": "pairs.tsv"})
-    Run.create(parse([]), name="classifier", about={}, folder=folder / "classifier")
+    Run.create(load_config([]), name="classifier", metadata={}, folder=folder / "classifier")
     return folder
 
 
@@ -61,7 +61,7 @@ def test_score(runs, capsys):
 def test_score_of_dates(runs, capsys):
     assert evaluate("score", runs / "dates", "--limit", 20) == 0
     out = capsys.readouterr().out
-    assert "soft read, greedy, 20 test sentences" in out and "attention on the words meant %" in out
+    assert "soft read, greedy, 20 test sentences" in out and "attention on the aligned words %" in out
 
 
 def test_translate(runs, capsys, monkeypatch, tmp_path):
@@ -134,7 +134,7 @@ def test_unknown_words_are_named(runs, capsys):
         ("translate {trained} --file {latin}", "{latin}, line 1, must be UTF-8, but has other bytes: .*"),
         ("translate {trained} nine", "{trained} does not know 'nine' of sentence 1, 'nine'"),
         ("translate {trained} one --file {gap}", "sentence 3 must have words, got ''"),
-        ("translate {classifier} one", "{classifier} is not the run of a translator, but of model attention"),
+        ("translate {classifier} one", "{classifier} is not the run of a translator, but of model recurrent_attention"),
         ("translate {tmp}/none one", "{tmp}/none is not a run folder: there is no config.yaml in it; .*"),
         ("caption {dates} {latin}", "{dates} does not write captions: it is a run of model translator"),
         (

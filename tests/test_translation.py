@@ -17,32 +17,29 @@ from runs_helpers import (
 from translation_helpers import make, options, untrained, write_text
 
 import glimpse
-from glimpse import losses, translation
-from glimpse.attention import Attention
-from glimpse.build import build_task
-from glimpse.captioning import Captioning
+from glimpse import losses
+from glimpse.attention.annotation import Attention
+from glimpse.attention.noise import Noise
 from glimpse.data.date_formats import split_date
-from glimpse.data.translation import Pair
-from glimpse.loading import load_runs, load_translator
-from glimpse.parsing import parse
-from glimpse.places import Noise
-from glimpse.runs import Run, RunError
-from glimpse.sentences import Sentences, Translator
-from glimpse.settings import ConfigError
-from glimpse.telling import TellingTask
-from glimpse.text import UNKNOWN
-from glimpse.training import describe, train
-from glimpse.translation import (
-    LoadedTranslator,
-    Translating,
-    Translation,
-    bleu,
-    pairs_of,
-    score_translations,
-    translate,
-)
+from glimpse.data.sentence_pairs import Pair, pairs_of
+from glimpse.data.vocabulary import UNKNOWN
+from glimpse.errors import ConfigError, RunError
+from glimpse.evaluation import translate as translate_module
+from glimpse.evaluation.translate import TrainedTranslator, translate
+from glimpse.metrics.translations import Translation, TranslationScores, bleu
+from glimpse.models.encoder_decoder import Translator
+from glimpse.models.sentence_encoder import Sentences
+from glimpse.tasks import translation
+from glimpse.tasks.base import build_task
+from glimpse.tasks.captioning import CaptioningTask
+from glimpse.tasks.sequences import SequenceTask
+from glimpse.tasks.settings import load_config
+from glimpse.tasks.translation import TranslationTask
+from glimpse.training.load import load_runs, load_translator
+from glimpse.training.run import Run
+from glimpse.training.train import describe, train
 
-TEST = Translating.test
+TEST = TranslationTask.test
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +49,7 @@ def tasks():
 
 def terms_of(task, seed=3):
     batch = next(iter(task.batches(0)))
-    return batch, task.losses(task.model, batch, Noise(seed))
+    return batch, task.loss_terms(task.model, batch, Noise(seed))
 
 
 # Losses
@@ -61,8 +58,8 @@ def terms_of(task, seed=3):
 def test_captions_and_translations_learn_alike(tasks):
     """The one method, for both tasks."""
     for name in ("losses", "baseline", "validate", "describe"):
-        assert getattr(Captioning, name) is getattr(Translating, name) is getattr(TellingTask, name), name
-    assert TEST is TellingTask.test
+        assert getattr(CaptioningTask, name) is getattr(TranslationTask, name) is getattr(SequenceTask, name), name
+    assert TEST is SequenceTask.test
     assert type(tasks["soft"].model.decoder.attention) is Attention
 
 
@@ -110,10 +107,10 @@ def test_hard_terms(tasks):
 
 def test_some_batches_of_a_hard_model_may_be_read_softly():
     task = make(read="hard", loss__mix=1.0, loss__mix_end=0.5)
-    task.schedule(0.0)
+    task.on_progress(0.0)
     assert terms_of(task)[1].keys() == {"cross_entropy"}
-    task.schedule(1.0)
-    assert task.mix == 0.5
+    task.on_progress(1.0)
+    assert task.soft_fraction == 0.5
 
 
 @pytest.mark.parametrize("read", ["soft", "hard"])
@@ -126,7 +123,7 @@ def test_without_a_choice(read):
         assert float(terms["reinforce"][1].detach()) == 0 and float(terms["neg_entropy"][1].detach()) == 0
     scores = task.validate()
     assert scores["on_span"] is None and "exact" in scores
-    assert describe(parse(options(read=read, attention__places="none"))) == "translation without attention"
+    assert describe(load_config(options(read=read, attention__places="none"))) == "translation without attention"
 
 
 # Scores
@@ -142,7 +139,7 @@ def said(text, source="x y z", references=("a b",), spans=(), places=None, width
 
 
 def test_exact_by_hand():
-    scores = score_translations([said("a b"), said("a"), said("b a", references=("a b", "b a")), said("a b c")])
+    scores = TranslationScores.of([said("a b"), said("a"), said("b a", references=("a b", "b a")), said("a b c")])
     assert scores["sentences"] == 4 and scores["exact"] == 0.5
     assert "on_span" not in scores
 
@@ -170,10 +167,10 @@ def test_scores_by_length():
         said(text, "w " * length, references, ((0, 1),))
         for length, (text, references) in [(1, right), (5, wrong), (6, right), (10, right), (23, wrong)]
     ]
-    scores = score_translations(aligned)
+    scores = TranslationScores.of(aligned)
     by_length = {key: value for key, value in scores.items() if "_words_" in key}
     assert by_length == {"exact_words_1-5": 0.5, "exact_words_6-10": 1.0, "exact_words_21-25": 0.0}
-    scores = score_translations([one._replace(pair=one.pair._replace(spans=())) for one in aligned])
+    scores = TranslationScores.of([one._replace(pair=one.pair._replace(spans=())) for one in aligned])
     assert [key for key in scores if "_words_" in key] == ["BLEU_words_1-5", "BLEU_words_6-10", "BLEU_words_21-25"]
     assert scores["BLEU_words_6-10"] == pytest.approx(1)
 
@@ -183,9 +180,9 @@ def test_attention_on_the_words_meant():
     one = said("a b c d", spans=spans, places=[1, 2, 2, 1])  # the last is beside, the third is from nowhere
     longer = said("a b c d e", spans=spans, places=[0, 2, 2, 0, 1])
     shorter = said("a", spans=spans, places=[2])
-    assert score_translations([one])["on_span"] == pytest.approx(2 / 3)
-    assert score_translations([one, longer, shorter])["on_span"] == pytest.approx((2 + 2 + 1) / 7)
-    assert score_translations([said("a b", spans=spans, width=1)])["on_span"] is None  # there was no choice
+    assert TranslationScores.of([one])["on_span"] == pytest.approx(2 / 3)
+    assert TranslationScores.of([one, longer, shorter])["on_span"] == pytest.approx((2 + 2 + 1) / 7)
+    assert TranslationScores.of([said("a b", spans=spans, width=1)])["on_span"] is None  # there was no choice
 
 
 def test_translations_come_in_order_whatever_the_batches(tasks):
@@ -208,15 +205,15 @@ def test_translations_come_in_order_whatever_the_batches(tasks):
 
 def test_validation_is_greedy_and_the_test_has_its_beam(monkeypatch):
     task = make(read="hard", score__beam=3, score__length_penalty=0.7, score__read="soft", score__limit=4)
-    calls, beam = [], translation.beam
+    calls, beam = [], translate_module.beam
 
     def watched(*arguments, **options):
         calls.append(options)
         return beam(*arguments, **options)
 
-    monkeypatch.setattr(translation, "beam", watched)
+    monkeypatch.setattr(translate_module, "beam", watched)
     scores = task.validate()
-    assert calls == [{"width": 1, "length_penalty": 0.7, "max_length": 12, "how": "soft"}]
+    assert calls == [{"beam_width": 1, "length_penalty": 0.7, "max_length": 12, "mode": "soft"}]
     assert scores["sentences"] == 4 and scores["error"] == 1 - scores["exact"]
     assert task.describe({"exact": 0.5}) == "exact 50.00"
     monkeypatch.setattr(translation, "translate", lambda *arguments, **options: calls.append((arguments, options)))
@@ -242,7 +239,7 @@ def test_a_decoder_never_says_that_it_does_not_know(tmp_path):
 def few_test_sentences():
     """Spares the scoring of all of them; that a test takes all is looked at above."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Translating, "test", lambda self: self.scores(self.data.test, self.score.beam, 40))
+        patch.setattr(TranslationTask, "test", lambda self: self.scores(self.data.test, self.score.beam_width, 40))
         yield
 
 
@@ -296,7 +293,7 @@ def test_going_on_with_other_words_is_refused(tmp_path, capsys):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(parse(options(**settings, train__limit="null")), name="", folder=tmp_path / "run", remark=stop)
+        train(load_config(options(**settings, train__limit="null")), name="", folder=tmp_path / "run", remark=stop)
     swap_words(tmp_path / "text", "dog", "cat")
     assert train_main(["--resume", str(tmp_path / "run")]) == 2
     message = "is not what it was begun with: other source words ("
@@ -329,7 +326,7 @@ def test_two_processes_do_what_one_does(tmp_path):
 def test_load(tmp_path):
     run = untrained(tmp_path / "run", score__beam=2)
     loaded = glimpse.load(run.folder)
-    assert isinstance(loaded, LoadedTranslator) and isinstance(loaded.model, Translator) and not loaded.model.training
+    assert isinstance(loaded, TrainedTranslator) and isinstance(loaded.model, Translator) and not loaded.model.training
     task = make()
     assert loaded.source_vocabulary.words == task.source_vocabulary.words
     assert loaded.vocabulary.words == task.vocabulary.words
@@ -361,8 +358,8 @@ def test_unknown_words_that_were_met_in_training(tmp_path):
 
 
 def test_other_runs_are_no_translators(tmp_path):
-    run = Run.create(parse([]), name="", about={}, folder=tmp_path / "run")
-    with pytest.raises(RunError, match="is not the run of a translator, but of model attention"):
+    run = Run.create(load_config([]), name="", metadata={}, folder=tmp_path / "run")
+    with pytest.raises(RunError, match="is not the run of a translator, but of model recurrent_attention"):
         load_translator(run.folder)
 
 
@@ -383,23 +380,35 @@ def test_broken_words(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": "captioner"}, "model must be captioner with data.kind digit_captions, coco, karpathy"),
-        ({"model": "attention"}, "model must be translator with data.kind dates, parallel, and with no other, got 'at"),
-        ({"data__kind": "cluttered"}, "model must be translator with data.kind .*, got 'translator with data.kind clu"),
-        ({"attention__places": "plane"}, "attention.places must be words or none with model translator, and plane or"),
-        ({"encoder__dim": 13}, "encoder.dim must be even with model translator, a half for each direction, got 13"),
-        ({"attention__places": "none", "attention__window": 2}, "attention.window must be null with attention.places"),
+        (
+            {"model": "captioner"},
+            "^data.kind must be one of .* with model captioner, got 'dates', which is for model tran",
+        ),
+        (
+            {"model": "attention"},
+            "^data.kind must be one of .* recurrent_attention, got 'dates', which is for model transl",
+        ),
+        (
+            {"data__kind": "cluttered"},
+            "^data.kind must be one of dates, parallel with model translator, got 'cluttered', ",
+        ),
+        (
+            {"attention__places": "plane"},
+            "^attention.kind must be one of words, final_state with model translator, got",
+        ),
+        ({"encoder__dim": 13}, "encoder.dim must be even, a half for each direction, got 13"),
+        ({"attention__places": "none", "attention__window": 2}, "^attention.window is a setting of attention.kind wor"),
         (
             {"attention__places": "none", "encoder__self_attention": 1},
-            "encoder.self_attention must be 0 with attention.pl",
+            "encoder.self_attention_layers must be 0 with attention.kind final_state",
         ),
-        ({"encoder__self_attention": 1, "encoder__heads": 5}, "encoder.heads must be"),
+        ({"encoder__self_attention": 1, "encoder__heads": 5}, "encoder.num_heads must be"),
         ({"attention__scorer": "dot"}, "decoder.state_dim must be 12, .*got 14"),
         ({"encoder__embed_dim": 0}, "encoder.embed_dim must be at least 1, got 0"),
         ({"encoder__min_count": 0}, "encoder.min_count must be at least 1, got 0"),
         ({"encoder__dropout": 1.0}, r"encoder.dropout must be in \[0, 1\), got 1.0"),
-        ({"loss__doubly_stochastic": 0.1}, "loss.doubly_stochastic must be 0 with model translator, .*, got 0.1"),
-        ({"loss__baseline": "learned"}, "loss.baseline must be none or moving_average for captions and translations"),
+        ({"loss__doubly_stochastic": 0.1}, "^loss.doubly_stochastic is a setting of model captioner, and the mode"),
+        ({"loss__baseline": "learned"}, "^estimator.baseline must be one of none, moving_average, got 'learned'"),
         ({"train__batch_size": 65}, "train.batch_size must be at most 64 .train.limit., got 65"),
     ],
 )
@@ -409,8 +418,9 @@ def test_settings_that_do_not_go_together(settings, message):
 
 
 def test_places_of_sentences_are_for_translators():
-    with pytest.raises(ConfigError, match="attention.places must be words or none .*, got 'words with model attention"):
-        parse(["--attention.places=words"])
+    message = "attention.kind must be one of plane, grid with model recurrent_attention, got 'words'"
+    with pytest.raises(ConfigError, match=message):
+        load_config(["--attention.places=words"])
 
 
 def test_more_than_there_is(tmp_path):
@@ -421,11 +431,11 @@ def test_more_than_there_is(tmp_path):
 
 def test_a_task_that_leaves_things_open(tasks):
     task = tasks["soft"]
-    for what in (lambda: TellingTask.goal.fget(task), lambda: TellingTask.shown(task, None)):
+    for what in (lambda: SequenceTask.goal.fget(task), lambda: SequenceTask.shown(task, None)):
         with pytest.raises(NotImplementedError):
             what()
     with pytest.raises(NotImplementedError):
-        TellingTask.scores(task, None, 1, None)
+        SequenceTask.scores(task, None, 1, None)
 
 
 # Configs
@@ -433,11 +443,11 @@ def test_a_task_that_leaves_things_open(tasks):
 
 @pytest.mark.parametrize("name", ["dates_soft", "dates_hard", "dates_self", "dates_none"])
 def test_configs_of_dates(name):
-    config = parse(file=REPOSITORY / "configs" / f"{name}.yaml")
-    task = build_task(config, ALONE)
+    config = load_config(file=REPOSITORY / "configs" / f"{name}.yaml")
+    task = build_task(config, ALONE, open_run=Run.open)
     assert task.model.encoder.whole == (name == "dates_none")
     assert (task.model.mixer is not None) == (name == "dates_self")
-    assert task.model.how == ("hard" if name == "dates_hard" else "soft") and task.max_length >= 11
+    assert task.model.mode == ("hard" if name == "dates_hard" else "soft") and task.max_length >= 11
 
 
 @pytest.mark.parametrize("name", ["multi30k_soft", "multi30k_none"])
@@ -446,7 +456,9 @@ def test_configs_of_text(name, tmp_path):
     for split, names in (("train", "train"), ("val", "val"), ("test_2016_flickr", "test")):
         for language in ("en", "de"):
             shutil.copy(tmp_path / f"{names}.{language}", tmp_path / f"{split}.lc.norm.tok.{language}")
-    config = parse([f"--data.root={tmp_path}", "--train.batch_size=4"], file=REPOSITORY / "configs" / f"{name}.yaml")
-    task = build_task(config, ALONE)
+    config = load_config(
+        [f"--data.root={tmp_path}", "--train.batch_size=4"], file=REPOSITORY / "configs" / f"{name}.yaml"
+    )
+    task = build_task(config, ALONE, open_run=Run.open)
     assert task.model.encoder.whole == (name == "multi30k_none") and len(task.data.test) == 6
-    assert parse(file=REPOSITORY / "configs" / f"{name}.yaml").data.root == "data/multi30k"
+    assert load_config(file=REPOSITORY / "configs" / f"{name}.yaml").data.root == "data/multi30k"

@@ -8,13 +8,13 @@ from helpers import assert_close
 from test_report import NASTY, Tags, data_of, decode
 
 from glimpse.data.dates import Dates
-from glimpse.data.translation import Pair
+from glimpse.data.sentence_pairs import Pair
 from glimpse.view.tables import Table
-from glimpse.view.translation_report import MEANT, make_translation_report
+from glimpse.view.translation_report import make_translation_report
 
 
 def report(aligned, **changes):
-    arguments = {"title": "A title", "intro": "Words.", "aligned": aligned}
+    arguments = {"title": "A title", "intro": "Words.", "traces": aligned}
     return make_translation_report(
         **{**arguments, "indices": range(len(aligned[0].translations)), "tables": [], **changes}
     )
@@ -30,14 +30,14 @@ def test_the_data_is_what_was_written_and_read():
     assert [sentence["spans"] for sentence in data["sentences"]] == [
         [list(span) for span in pair.spans] for pair in PAIRS
     ]
-    assert [model["right"] for model in data["models"]] == [[False, False], [True, False]]
-    assert data["verdicts"] == ["right", "wrong"] and MEANT in html
+    assert [model["correct"] for model in data["models"]] == [[False, False], [True, False]]
+    assert data["verdicts"] == ["correct", "wrong"] and "are underlined" in html
     for model, its in zip(data["models"], aligned, strict=True):
-        assert (model["name"], model["how"]) == (its.name, its.how)
+        assert (model["name"], model["mode"]) == (its.name, its.how)
         for row, one in enumerate(its.translations):
             assert data["sentences"][row]["source"] == list(one.pair.source)
-            assert model["words"][row] == list(one.words) and model["places"][row] == one.places.tolist()
-            assert_close(decode(model["maps"][row], *one.weights.shape) / 255, one.weights, atol=0.5001 / 255)
+            assert model["outputs"][row] == list(one.words) and model["places"][row] == one.places.tolist()
+            assert_close(decode(model["weights"][row], *one.weights.shape) / 255, one.weights, atol=0.5001 / 255)
 
 
 def test_without_attention_or_references_there_is_less():
@@ -45,8 +45,8 @@ def test_without_attention_or_references_there_is_less():
     html = report([some_aligned(None, pairs=own)])
     data = data_of(html)
     (model,) = data["models"]
-    assert model["how"] is model["maps"] is model["places"] is None and model["right"] == [None, None]
-    assert data["verdicts"] == ["exact", "not exact"] and MEANT not in html
+    assert model["mode"] is model["weights"] is model["places"] is None and model["correct"] == [None, None]
+    assert data["verdicts"] == ["exact", "not exact"] and "are underlined" not in html
     assert [sentence["references"] for sentence in data["sentences"]] == [[], []]
 
 
@@ -56,7 +56,7 @@ def test_nothing_given_becomes_markup():
     html = report([aligned], title=NASTY + "{{data}}", intro=NASTY, tables=[Table(NASTY, [NASTY], [[NASTY]], [NASTY])])
     page = Tags(html)
     assert not {"b", "i"} & {tag for tag, _ in page.tags}
-    assert data_of(html)["models"][0]["words"] == [[NASTY]]
+    assert data_of(html)["models"][0]["outputs"] == [[NASTY]]
     assert "".join(page.text).count(NASTY) == 7  # twice the title; intro; table: 4
 
 
@@ -69,7 +69,7 @@ def test_the_page_asks_nobody_for_anything():
 
 def test_wrong_arguments_are_named():
     with pytest.raises(ValueError, match="aligned must be of at least one model, got none"):
-        make_translation_report(title="", intro="", aligned=[], indices=[], tables=[])
+        make_translation_report(title="", intro="", traces=[], indices=[], tables=[])
     with pytest.raises(ValueError, match="same sentences, but those of hard and soft differ"):
         report([some_aligned(), some_aligned("hard", pairs=PAIRS[::-1], words=WORDS[::-1])])
     with pytest.raises(ValueError, match="indices must be those of the 2 sentences, got 3"):

@@ -8,19 +8,30 @@ import torch
 from helpers import TinyData, draw, draw_bytes, tiny_config, tiny_model
 from torch import nn
 
-from glimpse import losses, variance
-from glimpse.classifier import RecurrentAttention, Rollout
-from glimpse.places import Categorical
-from glimpse.settings import ConfigError
-from glimpse.variance import Estimates, Estimator, Variances, disagreement, jackknife_interval, measure, total_variance
-from glimpse.view.variance_plot import draw_variance, variance_table
+from glimpse import losses
+from glimpse.attention.distributions import Categorical
+from glimpse.attention.placement import RULES
+from glimpse.errors import ConfigError
+from glimpse.evaluation import gradient_variance as variance
+from glimpse.evaluation.gradient_variance import (
+    Estimates,
+    Estimator,
+    Variances,
+    disagreement,
+    jackknife_interval,
+    measure,
+    total_variance,
+)
+from glimpse.models.recurrent_attention import FixedPolicy, LearnedPolicy, RecurrentAttention
+from glimpse.models.rollout import Rollout
+from glimpse.view.gradient_variance import draw_variance, variance_table
 
 ALL = ["none", "learned", "self_critical", "leave_one_out"]
 GRID = ("--attention.places=grid", "--attention.grid=[1, 3]")
 
 
-def loss_of(**settings):
-    return tiny_config(*(f"--loss.{name}={value}" for name, value in settings.items())).loss
+def estimator_of(**settings):
+    return tiny_config(*(f"--loss.{name}={value}" for name, value in settings.items())).estimator
 
 
 def two_images():
@@ -36,10 +47,11 @@ class LookUp(RecurrentAttention):
 
     def __init__(self):
         nn.Module.__init__(self)
-        self.num_glimpses, self.first, self.policy = 3, "centre", "learned"
+        self.num_glimpses = 3
         self.glimpses = nn.Module()
         self.glimpses.attention = nn.Module()
-        self.glimpses.attention.how = "hard"
+        self.glimpses.attention.mode = "hard"
+        self.policy = LearnedPolicy(self.glimpses.attention, FixedPolicy(RULES["center"], self.glimpses))
         self.glimpses.attention.scores = nn.Parameter(2 * draw(2, 4, 3, seed=4))  # image, first cell, second cell
         self.baseline = nn.Parameter(-2 * draw(2, 4, seed=5))
         self.answers = nn.Parameter(5 * draw(2, 4, 4, 3, seed=6))
@@ -80,15 +92,15 @@ class Forced:
 class Enumerated:
     """Everything that can happen with one image: S sequences of choices."""
 
-    def __init__(self, model, image, target, loss):
+    def __init__(self, model, image, target, estimator):
         sequences = list(itertools.product(range(3), repeat=2))
         images, targets = image.expand(len(sequences), -1, -1, -1), target.repeat(len(sequences))
         rollout = model(images, noise=Forced(sequences))
         greedy = model(images, sample=False)
 
         def returns(rollout):
-            rewards = losses.rewards(rollout.logits, targets, loss.reward).double()
-            return losses.returns(rewards, 2, loss.reward_when, loss.discount)
+            rewards = losses.rewards(rollout.logits, targets, estimator.reward).double()
+            return losses.returns(rewards, 2, estimator.reward_at, estimator.discount)
 
         self.probabilities = rollout.log_probs.detach().double().sum(1).exp()  # (S,)
         self.returns = returns(rollout)  # (S, N)
@@ -127,16 +139,16 @@ def standard_error(row):
 @pytest.mark.parametrize(
     ("settings", "rollouts"),
     [
-        ({"reward": "log_likelihood", "reward_when": "each", "discount": 0.5}, 3),
-        ({"reward": "accuracy", "reward_when": "last"}, 2),
+        ({"reward": "log_likelihood", "reward_when": "every_step", "discount": 0.5}, 3),
+        ({"reward": "accuracy", "reward_when": "last_step"}, 2),
     ],
 )
 def test_the_variance_is_that_of_all_that_can_happen(settings, rollouts):
-    model, data, loss, repeats = LookUp(), numbered_images(), loss_of(**settings), 500
-    both = [Enumerated(model, data.images[[i]], data.targets[[i]], loss) for i in range(2)]
+    model, data, estimator, repeats = LookUp(), numbered_images(), estimator_of(**settings), 500
+    both = [Enumerated(model, data.images[[i]], data.targets[[i]], estimator) for i in range(2)]
     assert all(0.02 < case.probabilities.max() < 0.9 for case in both)
     assert sum(float(case.returns.std(0).sum()) for case in both) > 0.1
-    result = measure(model, data, loss, images=2, rollouts=rollouts, repeats=repeats)
+    result = measure(model, data, estimator, images=2, rollouts=rollouts, repeats=repeats)
     assert [row.baseline for row in result.estimators] == ALL
     assert [row.rollouts for row in result.estimators] == [rollouts, rollouts, rollouts + 1, rollouts]
     exact = {}
@@ -165,15 +177,15 @@ def test_the_variance_is_that_of_all_that_can_happen(settings, rollouts):
 
 
 def test_the_mean_is_the_gradient_of_the_expected_return():
-    model, data, loss = LookUp(), numbered_images(), loss_of(reward="log_likelihood", reward_when="last")
-    exact = sum(Enumerated(model, data.images[[i]], data.targets[[i]], loss).true_gradient for i in range(2)) / 2
-    estimates = variance._repeat(model, list(data.in_order(batch_size=2)), loss, 3, 200, 0)
+    model, data, estimator = LookUp(), numbered_images(), estimator_of(reward="log_likelihood", reward_when="last_step")
+    exact = sum(Enumerated(model, data.images[[i]], data.targets[[i]], estimator).true_gradient for i in range(2)) / 2
+    estimates = variance._repeat(model, list(data.in_order(batch_size=2)), estimator, 3, 200, 0)
     for name in ALL:
         assert disagreement(estimates[name].totals, exact.expand(200, -1)) < 2
         assert disagreement(estimates[name].totals, torch.zeros(200, len(exact))) > 4  # there is a gradient to speak of
 
 
-def cheating(model, targets, rollouts, loss):
+def cheating(model, targets, rollouts, estimator):
     """The same model with a baseline that knows what the choice led to."""
     forward = model.forward
 
@@ -181,17 +193,17 @@ def cheating(model, targets, rollouts, loss):
         rollout = forward(*arguments, **options)
         if not options.get("sample", True):
             return rollout
-        rewards = losses.rewards(rollout.logits, targets.repeat_interleave(rollouts), loss.reward)
-        return rollout._replace(baselines=0.5 * losses.returns(rewards, 2, loss.reward_when, loss.discount))
+        rewards = losses.rewards(rollout.logits, targets.repeat_interleave(rollouts), estimator.reward)
+        return rollout._replace(baselines=0.5 * losses.returns(rewards, 2, estimator.reward_at, estimator.discount))
 
     model.forward = cheat
     return model
 
 
 def test_a_biased_baseline_is_found_out():
-    data, loss = numbered_images(), loss_of(reward="log_likelihood", reward_when="last")
-    model = cheating(LookUp(), data.targets, 3, loss)
-    rows = {row.baseline: row for row in measure(model, data, loss, images=2, rollouts=3, repeats=100).estimators}
+    data, estimator = numbered_images(), estimator_of(reward="log_likelihood", reward_when="last_step")
+    model = cheating(LookUp(), data.targets, 3, estimator)
+    rows = {row.baseline: row for row in measure(model, data, estimator, images=2, rollouts=3, repeats=100).estimators}
     assert rows["learned"].ratio == pytest.approx(0.25)  # half of each estimate: a small variance is not all
     assert rows["learned"].disagreement > 3
     assert rows["self_critical"].disagreement < 2
@@ -199,7 +211,7 @@ def test_a_biased_baseline_is_found_out():
 
 
 def test_greedy_begins_where_the_sampled_rollout_did():
-    model, data, loss = tiny_model("--attention.first=random", "--num_glimpses=2"), two_images(), loss_of()
+    model, data, estimator = tiny_model("--attention.first=random", "--num_glimpses=2"), two_images(), estimator_of()
     firsts = {True: [], False: []}
     forward = model.forward
 
@@ -209,7 +221,7 @@ def test_greedy_begins_where_the_sampled_rollout_did():
         return rollout
 
     model.forward = watch
-    result = measure(model, data, loss, images=2, rollouts=3, repeats=10)
+    result = measure(model, data, estimator, images=2, rollouts=3, repeats=10)
     sampled, greedy = torch.stack(firsts[True]), torch.stack(firsts[False])  # (R, B*M, 2)
     assert torch.equal(sampled, greedy)
     assert len(sampled.view(-1, 2).unique(dim=0)) == 10 * 2 * 3
@@ -226,11 +238,13 @@ def test_greedy_begins_where_the_sampled_rollout_did():
     ],
 )
 def test_an_estimate_is_the_gradient_of_the_reinforce_loss(options):
-    model, data, loss = tiny_model(*options), two_images(), loss_of(reward="log_likelihood")
+    model, data, estimator = tiny_model(*options), two_images(), estimator_of(reward="log_likelihood")
     batch = next(data.in_order(batch_size=2))
-    estimate = variance._estimate(model, batch, loss, 2, variance.Noise(5))
+    estimate = variance._estimate(model, batch, estimator, 2, variance.Noise(5))
     rollout = model(batch.images.repeat_interleave(2, 0), noise=variance.Noise(5))
-    returns = losses.returns(losses.rewards(rollout.logits, batch.targets.repeat_interleave(2), loss.reward), 2, "each")
+    returns = losses.returns(
+        losses.rewards(rollout.logits, batch.targets.repeat_interleave(2), estimator.reward), 2, "every_step"
+    )
     for name, baselines in (("none", 0), ("learned", rollout.baselines), ("leave_one_out", returns[[1, 0, 3, 2]])):
         model.zero_grad()
         losses.reinforce(rollout.log_probs, (returns - baselines).detach()).backward(retain_graph=True)
@@ -242,13 +256,13 @@ def test_an_estimate_is_the_gradient_of_the_reinforce_loss(options):
 def test_batches_count_by_their_images_and_have_noise_of_their_own(monkeypatch):
     draws = []
 
-    def estimate(model, batch, loss, rollouts, noise):
+    def estimate(model, batch, estimator, rollouts, noise):
         draws.append(float(noise.uniform(torch.zeros(1))))
         return {"none": torch.tensor([[float(batch.targets.sum())], [1.0]])}
 
     monkeypatch.setattr(variance, "_estimate", estimate)
     data = TinyData(draw_bytes(3, 1, 4, 4), torch.tensor([1, 2, 9]))
-    estimates = variance._repeat(None, list(data.in_order(batch_size=2)), loss_of(), 2, 10, 0)["none"]
+    estimates = variance._repeat(None, list(data.in_order(batch_size=2)), estimator_of(), 2, 10, 0)["none"]
     assert estimates.totals.flatten().tolist() == pytest.approx([3 * 2 / 3 + 9 / 3 + 1] * 10)
     assert len(set(draws)) == 10 * 2
 
@@ -264,29 +278,33 @@ def test_a_summary_of_three_estimates():
 
 
 def test_a_single_choice_is_all_there_is():
-    for row in measure(tiny_model("--num_glimpses=2"), two_images(), loss_of(), repeats=10).estimators:
+    for row in measure(tiny_model("--num_glimpses=2"), two_images(), estimator_of(), repeats=10).estimators:
         assert row.per_choice == pytest.approx((row.variance,))
 
 
 def test_measuring_leaves_the_model_alone_and_repeats_itself(monkeypatch):
-    model, data, loss = tiny_model(), TinyData(draw_bytes(5, 1, 12, 14), torch.tensor([0, 1, 2, 0, 1])), loss_of()
+    model, data, estimator = (
+        tiny_model(),
+        TinyData(draw_bytes(5, 1, 12, 14), torch.tensor([0, 1, 2, 0, 1])),
+        estimator_of(),
+    )
     before = {name: value.clone() for name, value in model.state_dict().items()}
     options = {"rollouts": 2, "repeats": 10}
-    result = measure(model, data, loss, **options)
+    result = measure(model, data, estimator, **options)
     assert (result.images, result.rollouts, result.repeats, result.first_choice) == (5, 2, 10, 2)
     assert result.parameters == 22 and result.notes == ()
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
-    assert measure(model, data, loss, **options) == result
-    assert measure(model, data, loss, seed=1, **options) != result
-    assert measure(model, data, loss, images=3, **options).images == 3
+    assert measure(model, data, estimator, **options) == result
+    assert measure(model, data, estimator, seed=1, **options) != result
+    assert measure(model, data, estimator, images=3, **options).images == 3
     monkeypatch.setattr(variance, "IMAGES_AT_A_TIME", 2)
-    assert measure(model, data, loss, **options).images == 5
+    assert measure(model, data, estimator, **options).images == 5
 
 
 def test_a_model_without_a_learned_baseline_goes_without():
     model = tiny_model("--loss.baseline=none", "--attention.first=learned")
-    result = measure(model, two_images(), loss_of(), repeats=10)
+    result = measure(model, two_images(), estimator_of(), repeats=10)
     assert [row.baseline for row in result.estimators] == ["none", "self_critical", "leave_one_out"]
     assert result.notes == ("The learned baseline is left out: the model has none.",)
     assert result.notes[0] in variance_table(result).notes
@@ -299,18 +317,18 @@ def test_a_model_without_a_learned_baseline_goes_without():
         (("--model=cnn",), "needs a hard run with choices, got a network of the whole image"),
         (("--read=soft",), "needs a hard run with choices, got one that reads soft"),
         (("--attention.policy=raster",), "needs a hard run with choices, got none: policy raster"),
-        (("--num_glimpses=1",), "got none: policy learned, 1 glimpses, the first centre"),
+        (("--num_glimpses=1",), "got none: policy learned, 1 glimpses, the first center"),
     ],
 )
 def test_a_model_that_chooses_nothing_is_refused(options, message):
     with pytest.raises(ConfigError, match=message):
-        measure(tiny_model(*options), two_images(), loss_of())
+        measure(tiny_model(*options), two_images(), estimator_of())
 
 
 def test_an_attention_without_parameters_is_refused():
     model = tiny_model(*GRID, "--network.state_dim=12", "--attention.scorer=dot")
     with pytest.raises(ConfigError, match="is that of the attention's parameters, got a scorer, dot, of none"):
-        measure(model, two_images(), loss_of())
+        measure(model, two_images(), estimator_of())
 
 
 @pytest.mark.parametrize(
@@ -323,7 +341,7 @@ def test_an_attention_without_parameters_is_refused():
 )
 def test_too_few_of_anything_are_refused(setting, message):
     with pytest.raises(ConfigError, match=message):
-        measure(tiny_model(), two_images(), loss_of(), **setting)
+        measure(tiny_model(), two_images(), estimator_of(), **setting)
 
 
 def test_total_variance_of_three():
@@ -447,7 +465,7 @@ def test_rewards_that_never_come_are_drawn_and_told():
         model.classify.bias[0] = -1e6  # never right: all returns are 0
         model.baseline.weight.zero_()
         model.baseline.bias.fill_(0.5)
-    result = measure(model, data, loss_of(reward="accuracy"), repeats=10)
+    result = measure(model, data, estimator_of(reward="accuracy"), repeats=10)
     rows = {row.baseline: row for row in result.estimators}
     assert rows["none"].variance == rows["leave_one_out"].variance == 0
     assert rows["none"].interval == (0.0, math.inf)

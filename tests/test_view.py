@@ -4,28 +4,29 @@ import pytest
 import torch
 from matplotlib.patches import Ellipse, Rectangle
 
-from glimpse.build import make_model
+from glimpse.attention.distributions import Gaussian
+from glimpse.attention.noise import Noise
 from glimpse.data import Batch
-from glimpse.parsing import parse
-from glimpse.places import Gaussian, Noise
-from glimpse.view.drawing import RIGHT, WRONG
-from glimpse.view.looks import looks_of, seen_patches
-from glimpse.view.sheet import draw_sheet
+from glimpse.evaluation.glimpse_traces import looks_of, seen_patches
+from glimpse.tasks.build import make_model
+from glimpse.tasks.settings import load_config
+from glimpse.view.drawing import CORRECT_COLOR, WRONG_COLOR
+from glimpse.view.glimpse_sheet import draw_sheet
 from glimpse.view.tables import score_table
 
 NAMES = ("a", "b", "c")
 
 
 def make(read, places="plane", channels=1, shape=(20, 30)):
-    config = parse(
+    own = "--attention.grid=[2,3]" if places == "grid" else "--attention.squash=false"
+    config = load_config(
         [
             f"--read={read}",
             f"--attention.places={places}",
-            "--attention.grid=[2,3]",
+            own,
             "--num_glimpses=3",
             "--sensor.patch_size=4",
             "--sensor.num_scales=2",
-            "--attention.squash=false",
             "--network.state_dim=8",
         ]
     )
@@ -58,8 +59,8 @@ def test_boxes_are_those_of_the_glimpse_looked_at(places, channels):
     axes = iter(figure.axes)
     for row in range(2):
         trail = next(axes).lines[0].get_xydata()
-        centres = (rollout.locations[row] + 1) * torch.tensor([15.0, 10.0])
-        torch.testing.assert_close(torch.tensor(trail), centres, check_dtype=False)
+        centers = (rollout.locations[row] + 1) * torch.tensor([15.0, 10.0])
+        torch.testing.assert_close(torch.tensor(trail), centers, check_dtype=False)
         for step in range(3):
             boxes = model.glimpses.sensor.boxes(rollout.locations[row, step], 20, 30)
             expected = [(x0, y0, x1 - x0, y1 - y0) for x0, y0, x1, y1 in boxes.tolist()]
@@ -100,12 +101,12 @@ def test_soft_grid_shows_its_weights():
     view = model.glimpses.sensor.view(batch.images)
     mean = sum(
         weight.view(2, 1, 1, 1) * view.at(cell.expand(2, 2))
-        for weight, cell in zip(rollout.weights[:, 2].unbind(1), cells, strict=True)
+        for weight, cell in zip(rollout.attention_weights[:, 2].unbind(1), cells, strict=True)
     )
     torch.testing.assert_close(patches[:, 2, :, :, :, 0], mean)
     axes = sheet(model, batch, rollout, "soft").axes[1]
     shown = torch.tensor(axes.images[1].get_array().data)
-    torch.testing.assert_close(shown, rollout.weights[0, 0].view(2, 3))
+    torch.testing.assert_close(shown, rollout.attention_weights[0, 0].view(2, 3))
 
 
 def test_answers_are_right_or_wrong():
@@ -115,7 +116,7 @@ def test_answers_are_right_or_wrong():
     figure = sheet(model, batch, rollout._replace(logits=logits), "hard")
     titles = [axes.title for axes in figure.axes if axes.get_title()]
     assert [title.get_text() for title in titles][:2] == ["image\na", "glimpse 1\na  99%"]
-    assert [title.get_color() for title in titles] == ["black"] + [RIGHT] * 3 + ["black"] + [WRONG] * 3
+    assert [title.get_color() for title in titles] == ["black"] + [CORRECT_COLOR] * 3 + ["black"] + [WRONG_COLOR] * 3
 
 
 def test_names_of_any_kind():
@@ -134,7 +135,7 @@ def test_several_labels_are_named():
     figure = sheet(model, marks, rollout._replace(logits=logits), "hard")
     titles = [axes.title for axes in figure.axes if axes.get_title()]
     assert [title.get_text() for title in titles[:2]] == ["image\na, c", "glimpse 1\na, c"]
-    assert titles[1].get_color() == RIGHT and titles[5].get_color() == WRONG
+    assert titles[1].get_color() == CORRECT_COLOR and titles[5].get_color() == WRONG_COLOR
 
 
 def test_score_table():

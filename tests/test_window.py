@@ -6,19 +6,20 @@ import pytest
 import torch
 from helpers import assert_close, draw, reached, sum_of_hard_contexts, under
 
-from glimpse.attention import SCORERS, Annotations, Attention
-from glimpse.places import Noise
-from glimpse.window import Window, in_a_row, on_a_grid
+from glimpse.attention.annotation import Annotations, Attention
+from glimpse.attention.noise import Noise
+from glimpse.attention.scorers import SCORERS
+from glimpse.attention.window import Window, grid_positions, sequence_positions
 
 BATCH, PLACES, SIZE, DIM = 3, 6, 5, 4
 MASK = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 1], [1, 0, 0, 0, 0, 0]], dtype=torch.bool)
 every_scorer = pytest.mark.parametrize("scorer", SCORERS)
 
 
-def make_attention(scorer="additive", *, window=1, axes=1, how="soft", sharpness=1.0):
+def make_attention(scorer="additive", *, window=1, axes=1, mode="soft", sharpness=1.0):
     torch.manual_seed(0)
     attention = Attention(
-        state_dim=SIZE, annotation_dim=SIZE, how=how, scorer=scorer, dim=DIM, window=window, axes=axes
+        state_dim=SIZE, annotation_dim=SIZE, mode=mode, scorer=scorer, dim=DIM, window=window, axes=axes
     ).double()
     with torch.no_grad():
         attention.window.point.weight *= sharpness
@@ -46,31 +47,31 @@ def layouts(attention):
 
 def test_by_hand():
     """Five places at 0.5 ... 4.5, D = 2 and so a std of 1: p is 5 sigmoid(log 3) = 3.75."""
-    window = Window(state_dim=1, dim=1, reach=2)
+    window = Window(state_dim=1, dim=1, radius=2)
     with torch.no_grad():
         window.hidden.weight.fill_(1)
         window.point.weight.fill_(math.log(3) / math.tanh(0.5))
-    state, positions, extent = torch.tensor([[0.5]]), *in_a_row(torch.zeros(1, 5, 1), None)
-    assert_close(window.centre(state, extent), [[3.75]])
+    state, positions, extent = torch.tensor([[0.5]]), *sequence_positions(torch.zeros(1, 5, 1), None)
+    assert_close(window.center(state, extent), [[3.75]])
     expected = [[-math.inf, -math.inf, -0.78125, -0.03125, -0.28125]]  # (2.5 - 3.75)^2 / 2, and so on
     assert_close(window(state, positions, extent), expected)
 
 
 def test_a_square_by_hand():
     """A grid of 2 rows and 4 columns; the point is at x 2, y 1, so that two columns are in sight, half a cell away."""
-    window = Window(state_dim=1, dim=1, reach=1, axes=2)
-    logs = window(torch.zeros(1, 1), *on_a_grid(torch.zeros(1, 8, 1), (2, 4)))
+    window = Window(state_dim=1, dim=1, radius=1, axes=2)
+    logs = window(torch.zeros(1, 1), *grid_positions(torch.zeros(1, 8, 1), (2, 4)))
     row = [-math.inf, -1.0, -1.0, -math.inf]  # 2 * (0.25 + 0.25), as the std is one half
     assert_close(logs, [row + row])
 
 
 def test_positions():
     annotations = some_annotations()
-    positions, extent = in_a_row(annotations, MASK)
+    positions, extent = sequence_positions(annotations, MASK)
     assert positions[0, :, 0].tolist() == [0.5, 1.5, 2.5, 3.5, 4.5, 5.5]
     assert positions[1, MASK[1], 0].tolist() == [0.5, 1.5, 2.5, 3.5]
     assert extent.tolist() == [[6], [4], [1]]
-    positions, extent = on_a_grid(annotations, (2, 3))
+    positions, extent = grid_positions(annotations, (2, 3))
     assert positions[2].tolist() == [[x + 0.5, y + 0.5] for y in range(2) for x in range(3)]
     assert extent.tolist() == [[3, 2]] * BATCH
     assert positions.dtype == extent.dtype == torch.float64
@@ -79,7 +80,7 @@ def test_positions():
 @torch.no_grad()
 def slow_weights(attention, state, memory):
     """Weights by a loop over examples and places: the softmax of the scores, times the Gaussian, over their sum."""
-    reach, weights = attention.window.reach, torch.zeros(BATCH, PLACES, dtype=torch.float64)
+    reach, weights = attention.window.radius, torch.zeros(BATCH, PLACES, dtype=torch.float64)
     scores = attention.scorer(state, memory.keys)
     for b in range(BATCH):
         there = range(PLACES) if memory.mask is None else memory.mask[b].nonzero().flatten().tolist()
@@ -122,7 +123,7 @@ def test_soft_context_is_the_weighted_sum_of_all_hard_contexts(scorer, axes):
 
 
 def test_hard_reads_stay_in_the_window():
-    attention = make_attention(how="hard", sharpness=5)
+    attention = make_attention(mode="hard", sharpness=5)
     memory = attention.annotate(some_annotations(), MASK)
     likely = attention.where(some_state(), memory).weights > 0
     found = torch.zeros_like(likely)
@@ -149,14 +150,14 @@ def test_one_example_alone_is_as_in_a_padded_batch(scorer):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_window_is_never_empty(dtype):
     """Wherever the point is, the ends included, which large states reach by rounding, and however long the row."""
-    window = Window(state_dim=1, dim=1, reach=1).to(dtype)
+    window = Window(state_dim=1, dim=1, radius=1).to(dtype)
     with torch.no_grad():
         window.hidden.weight.fill_(1)
         window.point.weight.fill_(1000)
     state = torch.cat([torch.linspace(-0.02, 0.02, 401), torch.tensor([-50.0, 50.0])]).to(dtype).unsqueeze(1)
     for length in [*range(1, 40), 1000, 99_999]:
-        positions, extent = in_a_row(torch.zeros(1, length, 1, dtype=dtype), None)
-        centre = window.centre(state, extent)
+        positions, extent = sequence_positions(torch.zeros(1, length, 1, dtype=dtype), None)
+        centre = window.center(state, extent)
         assert centre.min() == 0 and centre.max() == length
         for rows in state.split(40):
             logs = window(rows, positions, extent)
@@ -190,7 +191,7 @@ def test_gradient_of_the_place_predicted(axes):
 
     def weights_of(hidden, point, state):
         parameters = {"window.hidden.weight": hidden, "window.point.weight": point}
-        logits = torch.func.functional_call(attention, parameters, (state, memory), {"how": "soft"}).attention
+        logits = torch.func.functional_call(attention, parameters, (state, memory), {"mode": "soft"}).attention
         return logits.weights
 
     inputs = [weight.detach().clone() for weight in attention.window.parameters()] + [some_state()]
@@ -201,7 +202,7 @@ def test_gradient_of_the_place_predicted(axes):
 def test_which_gradient_goes_where(scorer):
     attention, state = make_attention(scorer), some_state().requires_grad_()
     memory = attention.annotate(some_annotations().requires_grad_())
-    soft, hard = (attention(state, memory, how=how, noise=Noise(1)) for how in ("soft", "hard"))
+    soft, hard = (attention(state, memory, mode=mode, noise=Noise(1)) for mode in ("soft", "hard"))
     everything, values = under(attention, "scorer", "window"), under(attention, "scorer.value")
     assert reached(soft.context.sum(), attention) == everything
     assert reached(hard.context.sum(), attention) == values
@@ -212,14 +213,14 @@ def test_the_point_moves_towards_what_is_sought():
     """Trained to read place 2 of 12 for one state and place 9 for another, the window finds both, by either read."""
     target = torch.tensor([2, 9])
     state = torch.eye(2, SIZE, dtype=torch.float64)
-    for how in ("soft", "hard"):
-        attention = make_attention("dot", window=2, how=how)
+    for mode in ("soft", "hard"):
+        attention = make_attention("dot", window=2, mode=mode)
         memory = attention.annotate(torch.zeros(2, 12, SIZE, dtype=torch.float64))  # of which no scorer can tell
         optimizer = torch.optim.Adam(attention.parameters(), lr=0.03)
         distance = (torch.arange(12) - target.unsqueeze(1)).abs().double()
         for step in range(300):
             reading = attention(state, memory, noise=Noise(step))
-            if how == "soft":
+            if mode == "soft":
                 loss = (reading.attention.weights * distance).sum()
             else:
                 reward = -distance.gather(1, reading.place.unsqueeze(1)).squeeze(1)
@@ -227,7 +228,7 @@ def test_the_point_moves_towards_what_is_sought():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        assert torch.equal(attention(state, memory, sample=False).place, target), how
+        assert torch.equal(attention(state, memory, sample=False).place, target), mode
 
 
 # What cannot be
@@ -236,7 +237,7 @@ def test_the_point_moves_towards_what_is_sought():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"window": 0}, "reach must be at least 1, got 0"),
+        ({"window": 0}, "radius must be at least 1, got 0"),
         ({"window": 1, "axes": 3}, "axes must be 1 or 2, got 3"),
     ],
 )

@@ -3,7 +3,7 @@
 import torch
 from helpers import draw, draw_bytes
 
-from glimpse.view.told import Told
+from glimpse.evaluation.caption_traces import Told
 
 CAPTIONS = (("a", "small", "dog", "runs"), ("two", "$cats_$"))
 CELL = (12.0, 10.0)  # two rows and three columns: the image of 20 x 25 ends within the last ones

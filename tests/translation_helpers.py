@@ -4,9 +4,9 @@ from typing import Any
 
 from helpers import ALONE
 
-from glimpse.build import build_task
-from glimpse.parsing import parse
-from glimpse.runs import BEST, Run
+from glimpse.tasks.base import build_task
+from glimpse.tasks.settings import load_config
+from glimpse.training.run import BEST, Run
 
 SETTINGS = {
     "seed": 0,
@@ -58,14 +58,14 @@ def options(**settings: Any) -> list[str]:
 
 def make(**settings: Any):
     """The task of a tiny run."""
-    return build_task(parse(options(**settings)), ALONE)
+    return build_task(load_config(options(**settings)), ALONE, open_run=Run.open)
 
 
 def untrained(folder, **settings: Any) -> Run:
     """A run folder of a translator that has learned nothing."""
-    config = parse(options(**settings))
-    task = build_task(config, ALONE)
-    run = Run.create(config, name=folder.name, about=task.about(), folder=folder)
+    config = load_config(options(**settings))
+    task = build_task(config, ALONE, open_run=Run.open)
+    run = Run.create(config, name=folder.name, about=task.metadata(), folder=folder)
     run.save(BEST, {f"model.{key}": value for key, value in task.model.state_dict().items()}, {})
     return run
 
