@@ -1,0 +1,40 @@
+"""Settings of sensors and attentions, a module for each kind or for a few that belong together.
+
+Every module of this folder is imported, so that a new sensor or attention registers itself by its file being here.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from glimpse.attention.settings.annotations import FeatureMapSettings, SentenceAttentionSettings
+from glimpse.attention.settings.base import (
+    ATTENTIONS,
+    SENSORS,
+    AnnotationAttentionSettings,
+    AttentionSettings,
+    GlimpseAttentionSettings,
+    ReadMode,
+    ScorerName,
+    SensorSettings,
+)
+from glimpse.attention.settings.glimpses import GridSettings, PlaneSettings
+from glimpse.attention.settings.pyramid import PyramidSettings
+
+__all__ = [
+    "ATTENTIONS",
+    "SENSORS",
+    "AnnotationAttentionSettings",
+    "AttentionSettings",
+    "FeatureMapSettings",
+    "GlimpseAttentionSettings",
+    "GridSettings",
+    "PlaneSettings",
+    "PyramidSettings",
+    "ReadMode",
+    "ScorerName",
+    "SensorSettings",
+    "SentenceAttentionSettings",
+]
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

@@ -1,0 +1,33 @@
+"""Settings of the foveated sensor."""
+
+from typing import TYPE_CHECKING, Literal
+
+from glimpse.attention.settings.base import SENSORS, SensorSettings
+
+if TYPE_CHECKING:
+    from glimpse.attention.foveated import FoveatedSensor
+
+
+@SENSORS.register("foveated")
+class FoveatedSettings(SensorSettings):
+    """sensor: one patch, whose cells are the wider the further they lie from the center."""
+
+    kind: Literal["foveated"] = "foveated"
+    """One patch, whose cells are the wider the further they lie from the center."""
+    patch_size: int = 20
+    """Number G of cells along each axis."""
+    growth: float = 1.3
+    """How many times as wide each cell is as its neighbor nearer to the center; the innermost are one pixel wide."""
+    background: float = 0.0
+    """What is seen outside the image; pixels are in [0, 1]."""
+
+    def check(self) -> None:
+        """Check the ranges."""
+        self.require_positive("patch_size")
+        self.require(1 <= self.growth <= 4, "growth", "in [1, 4]")
+
+    def build(self) -> "FoveatedSensor":
+        """Make the sensor."""
+        from glimpse.attention.foveated import FoveatedSensor
+
+        return FoveatedSensor(patch_size=self.patch_size, growth=self.growth, background=self.background)

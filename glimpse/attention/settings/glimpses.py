@@ -1,0 +1,101 @@
+"""Settings of where the glimpses of an image may be: any point of the plane, or the cells of a grid."""
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from glimpse.attention.settings.base import (
+    ATTENTIONS,
+    GlimpseAttentionSettings,
+    ReadMode,
+    ScorerName,
+    build_attention,
+)
+
+if TYPE_CHECKING:
+    from glimpse.attention.annotation import Attention
+    from glimpse.attention.reading import LocationAttention
+
+
+@ATTENTIONS.register("plane")
+class PlaneSettings(GlimpseAttentionSettings):
+    """attention: any point of the plane, under a Gaussian."""
+
+    kind: Literal["plane"] = "plane"
+    """Any point of the plane, under a Gaussian."""
+    std: float = 0.2
+    """Standard deviation of the location; the half side of the image is 1."""
+    std_final: float | None = 0.05
+    """Let the std change to this while training, geometrically; null keeps it."""
+    std_anneal: float = 0.8
+    """Fraction of the training after which std_final is reached."""
+    learn_std: bool = False
+    """Let the model choose the std, starting from `std`; std_final then has no effect."""
+    tanh_mean: bool = True
+    """Keep the mean location on the image by tanh."""
+    max_grad_norm: float | None = 0.5
+    """Largest norm of the gradient of an image's loss with respect to a location that is read softly; null for no
+    limit."""
+
+    def check(self) -> None:
+        """Check the ranges."""
+        self.require_positive("std")
+        self.require(self.std_final is None or self.std_final > 0, "std_final", "null or positive")
+        self.require(self.max_grad_norm is None or self.max_grad_norm > 0, "max_grad_norm", "null or positive")
+        self.require(0 < self.std_anneal <= 1, "std_anneal", "in (0, 1]")
+
+    def build(self, *, state_dim: int, annotation_dim: int, read: ReadMode) -> "LocationAttention":
+        """See `GlimpseAttentionSettings`."""
+        from glimpse.attention.reading import LocationAttention
+
+        return LocationAttention(
+            state_dim=state_dim,
+            mode=read,
+            std=self.std,
+            learn_std=self.learn_std,
+            tanh_mean=self.tanh_mean,
+            max_grad_norm=self.max_grad_norm,
+        )
+
+    def initialize(self, attention: "LocationAttention") -> None:
+        """See `GlimpseAttentionSettings`: the std at the end of another run is not where this one begins."""
+        attention.set_std(self.std)
+
+    def on_progress(self, attention: "LocationAttention", progress: float) -> None:
+        """See `GlimpseAttentionSettings`: the std goes geometrically from `std` to `std_final`."""
+        if self.std_final is not None and not self.learn_std:
+            attention.set_std(self.std * (self.std_final / self.std) ** min(1.0, progress / self.std_anneal))
+
+    def options_for(self, read: ReadMode) -> str:
+        """See `GlimpseAttentionSettings`: a hard read explores with its std, and to a soft one it is a blur."""
+        std, final, anneal = {"hard": (0.2, 0.05, 0.8), "soft": (0.1, 0.01, 0.4)}[read]
+        return f" --attention.std {std} --attention.std_final {final} --attention.std_anneal {anneal}"
+
+
+@ATTENTIONS.register("grid")
+class GridSettings(GlimpseAttentionSettings):
+    """attention: the cells of a grid of glimpses."""
+
+    kind: Literal["grid"] = "grid"
+    """The cells of a grid of glimpses, all encoded before the first is chosen."""
+    grid: tuple[int, int] = (5, 5)
+    """Number of rows and columns."""
+    scorer: ScorerName = "additive"
+    """How the relevance of a cell is computed; dot needs a state of the size of a glimpse vector."""
+    scorer_dim: int = 128
+    """Size of the space where additive and scaled dot-product scores are computed, and of the hidden layer that places
+    a window."""
+    window: int | None = None
+    """Look only so many cells to either side of a point that the state predicts; null: anywhere."""
+
+    def check(self) -> None:
+        """Check the ranges."""
+        self.require_positive("scorer_dim")
+        self.require(min(self.grid) >= 1, "grid", "two numbers of at least 1")
+        self.require(self.window is None or self.window >= 1, "window", "null or at least 1")
+
+    def build(self, *, state_dim: int, annotation_dim: int, read: ReadMode) -> "Attention":
+        """See `GlimpseAttentionSettings`."""
+        return build_attention(self, state_dim, annotation_dim, read, 2)
+
+    def glimpse_options(self) -> dict[str, Any]:
+        """See `GlimpseAttentionSettings`."""
+        return {"grid": self.grid}
