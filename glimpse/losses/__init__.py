@@ -1,14 +1,14 @@
 """Losses and estimators. The losses are pure functions of tensors, unweighted; the weights live in the config.
 
 Imports `models` and the packages before it.
-Start with `classification.py`; then `estimators/` for how sampled places learn.
+Start with `classification.py`; then `policy_gradient.py` and `estimators/` for how sampled places learn.
 """
 
 from glimpse.files import lazy_exports
 
 _HOMES = {
     "Steps": "classification",
-    "advantages": "advantage",
+    "advantages": "policy_gradient",
     "baseline_error": "policy_gradient",
     "caption_cross_entropy": "sequences",
     "correct": "classification",
@@ -18,11 +18,10 @@ _HOMES = {
     "halting_distribution": "halting",
     "leave_one_out": "policy_gradient",
     "log_likelihood": "classification",
-    "normalise": "advantage",
-    "normalize": "advantage",
+    "normalize": "policy_gradient",
     "reinforce": "policy_gradient",
-    "returns": "advantage",
-    "rewards": "advantage",
+    "returns": "policy_gradient",
+    "rewards": "policy_gradient",
     "step_numbers": "halting",
     "token_mask": "sequences",
 }

@@ -29,7 +29,7 @@ def log_likelihood(logits: Tensor, targets: Tensor) -> Tensor:
     if targets.is_floating_point():
         each = F.binary_cross_entropy_with_logits(logits, targets.unsqueeze(1).expand_as(logits), reduction="none")
         return -each.sum(-1)
-    index = targets.view(len(targets), -1, 1).expand(-1, logits.shape[1], 1)
+    index = _of_each_step(targets).unsqueeze(-1).expand(-1, logits.shape[1], 1)
     return logits.log_softmax(-1).gather(-1, index).squeeze(-1)
 
 
@@ -37,7 +37,7 @@ def correct(logits: Tensor, targets: Tensor) -> Tensor:
     """Whether the answer after each glimpse is right: (B, T) of 0.0 and 1.0. Multi-hot: all classes must be."""
     if targets.is_floating_point():
         return ((logits > 0) == targets.unsqueeze(1).bool()).all(-1).to(logits.dtype)
-    return (logits.argmax(-1) == targets.view(len(targets), -1)).to(logits.dtype)
+    return (logits.argmax(-1) == _of_each_step(targets)).to(logits.dtype)
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, at: Steps = "every_step") -> Tensor:
@@ -45,6 +45,11 @@ def cross_entropy(logits: Tensor, targets: Tensor, at: Steps = "every_step") -> 
     check_choice("at", at, Steps)
     each = -log_likelihood(logits, targets)
     return each.mean() if at == "every_step" else each[:, -1].mean()
+
+
+def _of_each_step(targets: Tensor) -> Tensor:
+    """Class indices (B,) or (B, T) as (B, 1) or (B, T)."""
+    return targets.unsqueeze(1) if targets.dim() == 1 else targets
 
 
 def check_choice(name: str, value: str, valid: Any) -> None:

@@ -16,7 +16,7 @@ from glimpse.errors import ConfigError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from glimpse.attention.noise import Noise
+    from glimpse.attention.distributions import Noise
     from glimpse.attention.settings import ReadMode
 
 Terms: TypeAlias = "dict[str, tuple[float, Tensor]]"  # of a loss: the weight and the unweighted value of each
@@ -113,7 +113,7 @@ class Estimator(Settings):
 
     @property
     def mixes(self) -> bool:
-        """Whether batches of a hard model are ever read softly."""
+        """Whether batches of a hard model are ever read softly; only then `mode` is asked."""
         return self.soft_fraction > 0 or bool(self.soft_fraction_final)
 
     def soft_fraction_at(self, progress: float) -> float:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from glimpse import losses
 from glimpse.config.schema import OneOf
-from glimpse.losses.baseline import BASELINES
+from glimpse.losses import policy_gradient
 from glimpse.losses.estimators.base import ESTIMATORS, Context, Episode, Estimator, Terms
-from glimpse.losses.reward import REWARDS
+from glimpse.losses.policy_gradient import BASELINES, REWARDS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,24 +83,24 @@ class Reinforce(Estimator):
 
     def returns(self, logits: Tensor, episode: Episode) -> Tensor:
         """What each choice led to (B*M, N), for answers (B*M, T, classes) to the targets of an episode."""
-        earned = losses.rewards(logits, episode.targets, self.reward)
-        return losses.returns(earned, episode.log_probs.shape[1], self.reward_at, self.discount, episode.mask)
+        earned = policy_gradient.rewards(logits, episode.targets, self.reward)
+        return policy_gradient.returns(earned, episode.log_probs.shape[1], self.reward_at, self.discount, episode.mask)
 
     def terms(self, episode: Episode, context: Context) -> Terms:
         """See `Estimator`."""
         returns = self.returns(episode.logits, episode)
         expected = BASELINES[self.baseline].expected(returns, episode, context, self)
-        advantages = losses.advantages(returns, expected)
+        advantages = policy_gradient.advantages(returns, expected)
         if self.normalize:
-            advantages = losses.normalize(advantages, context.batch_mean)
+            advantages = policy_gradient.normalize(advantages, context.batch_mean)
         if episode.mask is not None:
             advantages = advantages * episode.mask
         terms: Terms = {
-            "reinforce": (self.weight, context.scale * losses.reinforce(episode.log_probs, advantages)),
+            "reinforce": (self.weight, context.scale * policy_gradient.reinforce(episode.log_probs, advantages)),
             "reward": (0.0, context.mean(returns)),  # weight 0: only logged
         }
         if episode.values is not None:
-            terms["baseline"] = (self.baseline_weight, losses.baseline_error(episode.values, returns))
+            terms["baseline"] = (self.baseline_weight, policy_gradient.baseline_error(episode.values, returns))
         if self.entropy_weight:
             terms["neg_entropy"] = (self.entropy_weight, -context.mean(episode.entropies))
         return terms
