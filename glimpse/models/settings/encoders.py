@@ -1,125 +1,15 @@
-"""Settings of the networks."""
+"""Settings of the encoders, which make annotations of an image or a sentence."""
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from glimpse.attention.settings import ScorerName
 from glimpse.config.registry import Registry
 from glimpse.config.schema import Settings
 from glimpse.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glimpse.attention.annotation import Attention
     from glimpse.attention.self_attention import SelfAttentionStack
-    from glimpse.attention.state_memory import StateMemory
-    from glimpse.models.decoder import Decoder
-    from glimpse.models.glimpse_network import GlimpseNetwork, RecurrentCore
     from glimpse.models.image_encoders import Encoder
     from glimpse.models.sentence_encoder import SentenceEncoder
-
-
-class NetworkSettings(Settings):
-    """network: from glimpses to answers."""
-
-    group = "network"
-    what: Literal["fc", "conv"] = "conv"
-    """The "what" path: one fully connected layer as in the paper, or convolutions before it."""
-    what_dim: int = 128
-    """Size of the "what" features."""
-    where_dim: int = 128
-    """Size of the "where" features."""
-    glimpse_dim: int = 256
-    """Size of the glimpse vector that joins them."""
-    conv_channels: int = 32
-    """Channels of the second convolution and of those after it; the first has half as many."""
-    conv_layers: int = 4
-    """Number of convolutions of the "what" path."""
-    core: Literal["rnn", "gru", "lstm"] = "gru"
-    """The recurrent core: the paper's ReLU network, or one with gates."""
-    state_dim: int = 256
-    """Size of the core's state."""
-    readout: Literal["last", "state_memory"] = "last"
-    """Answer from the core's last state, or from it and what attention reads from all states so far."""
-    memory_scorer: ScorerName = "additive"
-    """readout state_memory: how the relevance of a state is computed."""
-    memory_scorer_dim: int = 128
-    """readout state_memory: size of the space where additive and scaled dot-product scores are computed."""
-    halting_unit: bool = False
-    """Whether a unit learns after which glimpse to stop; it changes nothing about looking and answering."""
-    pixel_mean: float = 0.0
-    """Subtracted from what was read."""
-    pixel_std: float = 1.0
-    """Divides what was read."""
-
-    def check(self) -> None:
-        """Check the ranges."""
-        self.require_positive("what_dim", "where_dim", "glimpse_dim", "state_dim", "pixel_std", "memory_scorer_dim")
-        self.require(self.conv_channels >= 2, "conv_channels", "at least 2")
-        self.require(self.conv_layers >= 2, "conv_layers", "at least 2")
-
-    def idle(self) -> set[str]:
-        """The memory's scorer, where there is no memory."""
-        return set() if self.readout == "state_memory" else {"memory_scorer", "memory_scorer_dim"}
-
-    def build_network(self, *, in_channels: int, patch_size: int) -> "GlimpseNetwork":
-        """Make the network that encodes glimpses."""
-        from glimpse.models.glimpse_network import GlimpseNetwork
-
-        return GlimpseNetwork(
-            in_channels=in_channels,
-            patch_size=patch_size,
-            what=self.what,
-            what_dim=self.what_dim,
-            where_dim=self.where_dim,
-            out_dim=self.glimpse_dim,
-            conv_channels=self.conv_channels,
-            conv_layers=self.conv_layers,
-            pixel_mean=self.pixel_mean,
-            pixel_std=self.pixel_std,
-        )
-
-    def build_core(self, *, learn_initial: bool) -> "RecurrentCore":
-        """Make the recurrent core."""
-        from glimpse.models.glimpse_network import RecurrentCore
-
-        return RecurrentCore(
-            kind=self.core, input_dim=self.glimpse_dim, state_dim=self.state_dim, learn_initial=learn_initial
-        )
-
-    def build_memory(self) -> "StateMemory | None":
-        """Make the memory of states, if answers are read from it."""
-        from glimpse.attention.state_memory import StateMemory
-
-        if self.readout == "last":
-            return None
-        return StateMemory(state_dim=self.state_dim, scorer=self.memory_scorer, dim=self.memory_scorer_dim)
-
-
-class MLPSettings(Settings):
-    """network: a fully connected network of the whole image."""
-
-    group = "network"
-    state_dim: int = 256
-    """Size of the hidden layers."""
-    pixel_mean: float = 0.0
-    """Subtracted from the image."""
-    pixel_std: float = 1.0
-    """Divides the image."""
-
-    def check(self) -> None:
-        """Check the ranges."""
-        self.require_positive("state_dim", "pixel_std")
-
-
-class CNNSettings(MLPSettings):
-    """network: a convolutional network of the whole image."""
-
-    conv_channels: int = 32
-    """Channels of the second convolution; the first has half as many, the next two have 2 and 4 times as many."""
-
-    def check(self) -> None:
-        """Check the ranges."""
-        super().check()
-        self.require(self.conv_channels >= 2, "conv_channels", "at least 2")
 
 
 class EncoderSettings(Settings):
@@ -312,41 +202,4 @@ class SentenceEncoderSettings(EncoderSettings):
             out_dim=self.dim,
             dropout=self.dropout,
             whole=whole,
-        )
-
-
-class DecoderSettings(Settings):
-    """decoder: from annotations to words."""
-
-    group = "decoder"
-    embed_dim: int = 128
-    """Size of an embedded word."""
-    state_dim: int = 256
-    """Size of the state."""
-    dropout: float = 0.0
-    """Dropout of the output."""
-    gate: bool = True
-    """Whether a gate decides how much of the context vector is used."""
-    min_count: int = 1
-    """How often a word must occur in the training captions or translations to be in the vocabulary."""
-    max_length: int = 20
-    """Largest number of words of a caption or translation, its end counted."""
-
-    def check(self) -> None:
-        """Check the ranges."""
-        self.require_positive("embed_dim", "state_dim", "min_count", "max_length")
-        self.require(0 <= self.dropout < 1, "dropout", "in [0, 1)")
-
-    def build(self, *, attention: "Attention", annotation_dim: int, vocabulary_size: int) -> "Decoder":
-        """Make the decoder, around its attention to annotations of a size."""
-        from glimpse.models.decoder import Decoder
-
-        return Decoder(
-            attention=attention,
-            vocabulary_size=vocabulary_size,
-            embed_dim=self.embed_dim,
-            state_dim=self.state_dim,
-            annotation_dim=annotation_dim,
-            dropout=self.dropout,
-            gate=self.gate,
         )
