@@ -1,6 +1,7 @@
 """Files that are written whole or not at all, and packages that import their public names when these are first used."""
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -26,7 +27,9 @@ def lazy_exports(
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{homes[name]}"), name)
+        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)  # found at once from now on
+        return value
 
     return get, lambda: sorted(names or homes)
 

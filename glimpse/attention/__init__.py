@@ -13,7 +13,7 @@ _HOMES = {
     "Gaussian": "distributions",
     "LocationAttention": "reading",
     "Memory": "reading",
-    "Noise": "noise",
+    "Noise": "distributions",
     "Reading": "reading",
     "Sensor": "sensor",
     "read": "reading",

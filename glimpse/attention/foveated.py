@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from glimpse.attention.distributions import Gaussian
-from glimpse.attention.geometry import to_pixels
+from glimpse.attention.sensor import to_pixels
 
 
 class FoveatedSensor:

@@ -12,6 +12,7 @@ Shapes: B batch, T glimpses.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -68,8 +69,6 @@ def uniform(t: int, scene: Scene) -> Tensor:
 @_rule("raster")
 def raster_scan(t: int, scene: Scene) -> Tensor:
     """On a grid, line by line."""
-    from glimpse.attention.geometry import raster
-
     places = raster(scene.num_glimpses).to(device=scene.images.device, dtype=scene.dtype)
     return places[t].expand(len(scene.images), 2)
 
@@ -77,7 +76,7 @@ def raster_scan(t: int, scene: Scene) -> Tensor:
 @_rule("oracle", needs_boxes=True)
 def oracle(t: int, scene: Scene) -> Tensor:
     """In the middle of the digit, of several digits on one after the other."""
-    from glimpse.attention.geometry import from_pixels
+    from glimpse.attention.sensor import from_pixels
 
     if scene.boxes is None or scene.boxes.shape[1] == 0:
         raise ValueError("an oracle needs boxes (B, N, 4) of the digits, got none")
@@ -87,3 +86,17 @@ def oracle(t: int, scene: Scene) -> Tensor:
 
 def _zeros(scene: Scene) -> Tensor:
     return scene.images.new_zeros(len(scene.images), 2, dtype=scene.dtype)
+
+
+def raster(num_glimpses: int) -> Tensor:
+    """The places (T, 2) of a raster: centers of the first T cells, in reading order, of the squarest grid that has T.
+
+    Of six glimpses three lie in each of two rows; of seven, the last row of three has one.
+    """
+    import torch
+
+    rows = round(math.sqrt(num_glimpses))
+    columns = math.ceil(num_glimpses / rows)
+    index = torch.arange(num_glimpses)
+    x, y = (2 * (index % columns) + 1) / columns - 1, (2 * (index // columns) + 1) / rows - 1
+    return torch.stack([x, y], -1)

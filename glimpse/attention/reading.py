@@ -23,13 +23,14 @@ size, D state size, E size of the space where scores are computed.
 """
 
 import math
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from glimpse.attention.distributions import Categorical, Gaussian
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Categorical, Gaussian, Noise
 from glimpse.attention.settings import ReadMode
 
 Distribution = TypeVar("Distribution", bound=Gaussian | Categorical)
@@ -214,3 +215,22 @@ class LocationAttention(AttentionBase[Gaussian]):
     def at_fixed_std(self, mean: Tensor) -> Gaussian:
         """A Gaussian of the fixed std around given points (B, P)."""
         return Gaussian(mean, self.std.expand_as(mean))
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def renamed_keywords(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a function whose keywords have changed: one of version 0.1 is a TypeError that names the new one."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def checked(*args: P.args, **options: P.kwargs) -> R:
+            if old := next((name for name in names if name in options), None):
+                raise TypeError(f"the keyword {old} is now {names[old]}")
+            return function(*args, **options)
+
+        return checked
+
+    return decorate

@@ -22,7 +22,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from glimpse.attention.geometry import to_pixels
 from glimpse.attention.sensor_views import CropView, TableView, View, table_dtype
 
 Plan = Literal["auto", "table", "crop"]
@@ -31,6 +30,16 @@ Plan = Literal["auto", "table", "crop"]
 TABLE_BUILD, TABLE_BUILD_DOUBLE, TABLE_READ, CROP_READ = 1.9, 2.5, 8.0, 0.95
 # Of a margin against mending squares over the edge: per byte of a padded image, per pixel of a square; rough estimates.
 PAD, MEND = 0.03, 0.25
+
+
+def to_pixels(location: Tensor, height: int, width: int) -> Tensor:
+    """Convert locations (..., 2) in [-1, 1] to pixel coordinates (x, y), where pixel j covers [j, j + 1)."""
+    return (location + 1) * location.new_tensor([width / 2, height / 2])
+
+
+def from_pixels(point: Tensor, height: int, width: int) -> Tensor:
+    """Convert pixel coordinates (..., 2) to locations: the inverse of `to_pixels`."""
+    return point / point.new_tensor([width / 2, height / 2]) - 1
 
 
 class Sensor:

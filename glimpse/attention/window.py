@@ -21,7 +21,11 @@ import math
 import torch
 from torch import Tensor, nn
 
-from glimpse.attention.geometry import grid_centers
+
+def grid_centers(rows: int, columns: int, height: float = 1, width: float = 1) -> Tensor:
+    """The centers (L, 2), x and y, of the cells of a grid, row by row, each so high and so wide."""
+    y, x = torch.meshgrid((torch.arange(rows) + 0.5) * height, (torch.arange(columns) + 0.5) * width, indexing="ij")
+    return torch.stack([x, y], -1).view(-1, 2)
 
 
 class Window(nn.Module):

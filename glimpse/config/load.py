@@ -14,7 +14,7 @@ from glimpse.config import upgrade
 from glimpse.config.arguments import read_arguments, split
 from glimpse.config.index import Owner, setting_index, setting_names
 from glimpse.config.messages import describe_type, no_such, plain_repr
-from glimpse.config.registry import Registry
+from glimpse.config.registry import Registry, choose
 from glimpse.config.schema import FORMAT, Settings, as_tuple
 from glimpse.config.upgrade import Entry
 from glimpse.config.yaml_text import read_settings
@@ -62,7 +62,7 @@ def _fails(models: Registry[type[C]], default: str, entries: list[Entry], messag
 def _not_replaced(models: Registry[type[C]], default: str, given: list[Entry], overrides: list[Entry]) -> list[Entry]:
     """The settings of a file without those that exist for its own model and kinds, but not for the overrides'."""
     own, final = _choice(default, given), _choice(default, [*given, *overrides])
-    if own == final or own[0] not in models or final[0] not in models:
+    if own == final or not all(isinstance(its[0], str) and its[0] in models for its in (own, final)):
         return given
     index = setting_index(models)
 
@@ -97,7 +97,7 @@ def _make(models: Registry[type[C]], default: str, entries: list[Entry]) -> C:
     kinds = upgrade.kinds_of(last.values(), model)
     given = {entry.key: entry for entry in upgrade.rename_by_kind(list(last.values()), model, kinds)}
     try:
-        cls = models[model]
+        cls = choose(models.key, models, model)
         return cls(**_values(models, cls, model, kinds, given))
     except ConfigError as error:
         entry = given.get(error.key or "")
@@ -142,7 +142,7 @@ def _values(
 def _check_kind(models: Registry[type[C]], model: str, name: str, kind: Any) -> None:
     """Refuse a kind of a group that is for another model, with the name of that."""
     group = models[model].groups()[name]
-    if group.registry is None or kind not in group.registry or kind in group.kinds():
+    if group.registry is None or not isinstance(kind, str) or kind not in group.registry or kind in group.kinds():
         return
     users = [
         other

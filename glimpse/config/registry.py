@@ -1,7 +1,7 @@
-"""Registries: names that a config may give, each with the class that it stands for."""
+"""Registries: names that a config may give, each with the part that it stands for."""
 
-from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TypeVar
 
 from glimpse.config.messages import did_you_mean, plain_repr
 from glimpse.errors import ConfigError
@@ -9,8 +9,8 @@ from glimpse.errors import ConfigError
 T = TypeVar("T")
 
 
-class Registry(Generic[T]):
-    """The registered classes of one kind of part, by name, in the order in which they were registered."""
+class Registry(dict[str, T]):
+    """The registered parts of one kind, by name, in the order in which they were registered."""
 
     def __init__(self, key: str):
         """Create an empty registry.
@@ -18,44 +18,32 @@ class Registry(Generic[T]):
         Args:
             key: The setting whose value is one of the names, for error messages: "data.kind".
         """
+        super().__init__()
         self.key = key
-        self._entries: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorate a class to give it a name."""
-        if name in self._entries:
+        """Decorate a class or function to give it a name."""
+        if name in self:
             raise ValueError(f"{self.key} {name} is registered already")
 
         def add(entry: T) -> T:
-            self._entries[name] = entry
+            self[name] = entry
             return entry
 
         return add
 
-    def __getitem__(self, name: str) -> T:
-        """The class of a name.
-
-        Raises:
-            ConfigError: If there is none of this name; the message lists those that there are.
-        """
-        return choose(self.key, self._entries, name)
-
-    def __iter__(self) -> Iterator[str]:
-        """The names."""
-        return iter(self._entries)
-
-    def __contains__(self, name: object) -> bool:
-        """Whether there is a class of this name."""
-        return isinstance(name, str) and name in self._entries
-
-    def items(self) -> Iterator[tuple[str, T]]:
-        """The names and their classes."""
-        return iter(self._entries.items())
+    def __missing__(self, name: str) -> NoReturn:
+        """Raise a ConfigError that lists the names that there are."""
+        _refuse(self.key, self, name)
 
 
-def choose(key: str, entries: dict[str, T], name: object) -> T:
+def choose(key: str, entries: Mapping[str, T], name: Any) -> T:
     """The entry of a name; raises a ConfigError about the setting `key` if there is none."""
     if not isinstance(name, str) or name not in entries:
-        hint = did_you_mean(name, entries)
-        raise ConfigError(f"{key} must be one of {', '.join(entries)}, got {plain_repr(name)}{hint}", key=key)
+        _refuse(key, entries, name)
     return entries[name]
+
+
+def _refuse(key: str, entries: Mapping[str, Any], name: Any) -> NoReturn:
+    hint = did_you_mean(name, entries)
+    raise ConfigError(f"{key} must be one of {', '.join(entries)}, got {plain_repr(name)}{hint}", key=key)

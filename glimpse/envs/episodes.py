@@ -46,9 +46,9 @@ class Episodes:
         if split not in get_args(Split):
             raise ValueError(f"split must be one of {', '.join(get_args(Split))}, got {split!r}")
         self._source, self._split = source, split
-        data = _built(source) if isinstance(source, DataSettings) else source
+        data = _built(source) if hasattr(source, "build") else source
         self.data = getattr(data, split) if isinstance(data, Splits) else data
-        if not isinstance(self.data, DataSet):
+        if not hasattr(self.data, "class_names"):
             kind = getattr(source, "kind", type(source).__name__)
             raise ValueError(f"data must be images with classes (a glimpse.data.DataSet), got {kind!r}")
         self._fresh = split == "train" and isinstance(self.data, ClutteredMNIST)
@@ -86,7 +86,7 @@ def source_of(data: Source | Mapping[str, Any], changes: Mapping[str, Any]) -> S
     Raises:
         ValueError: If there is no such setting, or nothing that it could change.
     """
-    if not isinstance(data, DataSettings | Mapping):
+    if not isinstance(data, Mapping) and not hasattr(data, "build"):
         if changes:
             raise ValueError(
                 f"unknown options {', '.join(changes)}: those of the data can only be set if data is settings or a "

@@ -11,7 +11,7 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.attention.reading import LocationAttention
 from glimpse.envs.rules import LOGITS_PER_SCORE, Game
 from glimpse.models.recurrent_attention import LearnedPolicy, RecurrentAttention

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glimpse.attention.geometry import to_pixels
+from glimpse.attention.sensor import to_pixels
 from glimpse.envs.rules import Game, logits_of
 from glimpse.evaluation.glimpse_traces import Looks
 from glimpse.losses.classification import correct

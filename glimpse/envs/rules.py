@@ -18,6 +18,7 @@ from gymnasium import Space, spaces
 from gymnasium.error import ResetNeeded
 from torch import Tensor
 
+from glimpse.attention.placement import RULES
 from glimpse.attention.sensor import Sensor
 from glimpse.attention.sensor_views import View
 from glimpse.data.mnist import Split
@@ -28,6 +29,7 @@ from glimpse.losses.classification import correct, log_likelihood
 First = Literal["center", "random"]
 Motion = Literal["absolute", "relative", "bounded"]
 Reward = Literal["final", "accuracy", "log_likelihood"]
+NEEDS_SCORES = ("log_likelihood",)  # rewards of a probability: a label alone has none
 
 LOGITS_PER_SCORE = 8.0  # scores in [-1, 1] can be as sure as 1 - 1e-6; a power of two, which rounds nothing
 
@@ -84,7 +86,7 @@ class Game:
         for name, value in (("margin", margin), ("step_cost", step_cost)):
             if not 0 <= value < np.inf:
                 raise ValueError(f"{name} must be finite and not negative, got {value}")
-        if answer == "label" and (flat or reward == "log_likelihood"):
+        if answer == "label" and (flat or reward in NEEDS_SCORES):
             raise ValueError(f"answer must be 'scores' with flat={flat} and reward={reward!r}, got 'label'")
 
         self.episodes = Episodes(source_of(data, data_options), split)
@@ -161,7 +163,7 @@ class Game:
         self.index[rows] = draw.index
         self.images[rows], self.targets[rows] = batch.images, batch.targets
         self._view = None
-        if self.first == "random":
+        if RULES[self.first].is_random:
             self.location[rows] = [generator.uniform(-1, 1, 2) for generator in generators]
         else:
             self.location[rows] = 0
@@ -185,7 +187,7 @@ class Game:
         outcome = Outcome(np.zeros(self.size), np.zeros(self.size, bool), np.zeros(self.size, bool))
         right = self._right(answer, targets)
         earned = right.astype(np.float64)
-        if self.reward == "log_likelihood":
+        if self.reward in NEEDS_SCORES:
             earned[:] = log_likelihood(logits_of(answer).unsqueeze(1), targets).squeeze(1)
         elif self.reward == "final":
             earned[~ended] = 0

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from glimpse import losses
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.attention.settings import ReadMode
 from glimpse.data import DataSet
 from glimpse.metrics.classification import hits

@@ -48,6 +48,11 @@ class Group(NamedTuple):
     cost: Cost
 
     @property
+    def attends(self) -> bool:
+        """Whether it takes glimpses; else it sees the whole image."""
+        return self.how is not None
+
+    @property
     def modes(self) -> tuple[Mode, ...]:
         """The ways it was rolled out."""
         return tuple(self.entries[0].outcomes)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.attention.settings import ReadMode
 from glimpse.data import Batch
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glimpse.attention.geometry import to_pixels
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
+from glimpse.attention.sensor import to_pixels
 from glimpse.attention.settings import ReadMode
 from glimpse.data import Batch
 from glimpse.losses.classification import correct

@@ -21,12 +21,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from glimpse import losses
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.data import Batch, DataSet
 from glimpse.errors import ConfigError, require
-from glimpse.losses.baseline import BASELINES, Baseline
 from glimpse.losses.estimators import Context, Episode
 from glimpse.losses.estimators.reinforce import Reinforce
+from glimpse.losses.policy_gradient import BASELINES, Baseline
 from glimpse.models.recurrent_attention import RecurrentAttention
 from glimpse.models.rollout import Rollout
 from glimpse.seeding import Stream, noise_seed
@@ -105,7 +105,7 @@ def measure(
         raise ConfigError(f"the variance of REINFORCE needs a hard run with choices, got one that reads {model.mode}")
     if model.num_choices == 0:
         raise ConfigError(
-            f"the variance of REINFORCE needs a hard run with choices, got none: policy {model.policy}, "
+            f"the variance of REINFORCE needs a hard run with choices, got none: policy {model.policy.name}, "
             f"{model.num_glimpses} glimpses, the first {model.first}"
         )
     if not hasattr(estimator, "returns"):

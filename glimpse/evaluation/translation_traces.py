@@ -23,6 +23,11 @@ class Aligned(NamedTuple):
     script: Script
 
     @property
+    def attends(self) -> bool:
+        """Whether there was a choice of places."""
+        return self.how is not None
+
+    @property
     def right(self) -> list[bool]:
         """Which translations are a reference word for word."""
         return [one.words in one.pair.references for one in self.translations]

@@ -5,7 +5,7 @@ Shapes: B batch, T glimpses, N boxes.
 
 from torch import Tensor
 
-from glimpse.attention.geometry import to_pixels
+from glimpse.attention.sensor import to_pixels
 
 
 def confidence(answers: Tensor, multi_label: bool = False) -> Tensor:

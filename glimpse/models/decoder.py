@@ -22,12 +22,9 @@ import torch
 from torch import Tensor, nn
 
 from glimpse.attention.annotation import Annotations, Attention
-from glimpse.attention.distributions import Categorical
-from glimpse.attention.noise import Noise
-from glimpse.attention.reading import Reading
+from glimpse.attention.distributions import Categorical, Noise
+from glimpse.attention.reading import Reading, renamed_keywords
 from glimpse.attention.settings import ReadMode
-from glimpse.models.keywords import renamed_keywords
-from glimpse.models.rollout import stack_steps
 
 OutputContext = Callable[[Reading[Categorical], Annotations], Tensor]  # to (B, A)
 
@@ -242,7 +239,7 @@ class Decoder(nn.Module):
             logits=self.to_words(torch.stack([step.output for step in steps], 1)),
             weights=torch.stack([reading.attention.weights for reading in readings], 1),
             places=torch.stack([reading.place for reading in readings], 1),
-            log_probs=None if log_probs[0] is None else stack_steps(log_probs),
+            log_probs=None if log_probs[0] is None else torch.stack(log_probs, 1),
             entropies=torch.stack([reading.attention.entropy() for reading in readings], 1),
         )
 

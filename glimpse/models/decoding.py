@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from glimpse.attention.annotation import Annotations
-from glimpse.attention.distributions import Categorical
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Categorical, Noise
 from glimpse.attention.settings import ReadMode
 from glimpse.data.vocabulary import END, PAD, START, UNKNOWN
 from glimpse.models.decoder import Decoder, DecoderState

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.attention.settings import ReadMode
 from glimpse.metrics.classification import confidence
 from glimpse.models.recurrent_attention import RecurrentAttention

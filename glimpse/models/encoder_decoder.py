@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from glimpse.attention.annotation import Annotations
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
+from glimpse.attention.reading import renamed_keywords
 from glimpse.attention.self_attention import SelfAttentionStack
 from glimpse.attention.settings import ReadMode
 from glimpse.models.decoder import Decoder, DecoderOutput, OutputContext
-from glimpse.models.keywords import renamed_keywords
 from glimpse.models.sentence_encoder import Sentences
 
 

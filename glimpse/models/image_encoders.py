@@ -16,7 +16,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from glimpse.attention.geometry import from_pixels, grid_centers
+from glimpse.attention.sensor import from_pixels
+from glimpse.attention.window import grid_centers
 
 _WAVES = (0.5, 1, 2)  # across the image, in x and in y
 

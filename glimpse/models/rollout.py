@@ -4,18 +4,18 @@ Shapes: B batch, T glimpses, N of them chosen, P numbers of a location (2 on the
 L cells of the grid.
 """
 
-from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glimpse.attention.annotation import Annotations
-from glimpse.attention.noise import Noise
-from glimpse.attention.reading import Reading
+from glimpse.attention.distributions import Noise
+from glimpse.attention.placement import PlacementRule
+from glimpse.attention.reading import LocationAttention, Reading
 from glimpse.attention.settings import ReadMode
-from glimpse.models.glimpse_network import CoreState
+
+CoreState = tuple[Tensor, ...]  # the first is the output h (B, D); an LSTM has a cell beside it
 
 
 class Glimpse(NamedTuple):
@@ -92,57 +92,10 @@ class Rollout(NamedTuple):
     memory_weights: Tensor | None = None  # (B, T, T): of the states behind each answer; None without memory
 
     @classmethod
-    def of(
-        cls,
-        steps: Sequence[GlimpseStep],
-        *,
-        num_choices: int,
-        baseline: Callable[[Tensor], Tensor] | None = None,
-    ) -> "Rollout":
-        """Stack the steps of a rollout.
-
-        Args:
-            steps: T of them, at least one.
-            num_choices: How many of the places were chosen, the last N.
-            baseline: From the state (B, D) before a choice to the return (B, 1) that is expected of it.
-        """
-        chosen = steps[len(steps) - num_choices :]
-        states, glimpses = [step.state for step in steps], [step.glimpse for step in steps]
-        batch, empty = len(glimpses[0].vector), glimpses[0].vector.new_zeros(0)
-
-        def of_choices(columns: list[Tensor | None]) -> Tensor:
-            return stack_steps(columns) if columns else empty.view(batch, 0)
-
-        is_soft = steps[0].reading.log_prob is None
-        on_grid, has_unit, has_memory = (
-            its is not None for its in (glimpses[0].attention_weights, states[0].halt_logits, states[0].memory_weights)
-        )
-        return cls(
-            logits=stack_steps(state.logits for state in states),
-            locations=torch.stack([glimpse.location for glimpse in glimpses], 1),
-            stds=torch.stack([glimpse.std for glimpse in glimpses], 1),
-            log_probs=None if is_soft else of_choices([step.reading.log_prob for step in chosen]),
-            entropies=of_choices([step.reading.attention.entropy() for step in chosen]),
-            # Step by step, as one product of all steps would round otherwise; and of a state that is cut off from the
-            # graph: the baseline must judge the state, not shape it.
-            baselines=None
-            if baseline is None
-            else of_choices([baseline(step.before.core[0].detach()).squeeze(-1) for step in chosen]),
-            attention_weights=stack_steps(its.attention_weights for its in glimpses) if on_grid else None,
-            glimpse_vectors=torch.stack([glimpse.vector for glimpse in glimpses], 1),
-            halt_logits=stack_steps(state.halt_logits for state in states) if has_unit else None,
-            memory_weights=stack_steps(
-                its if its is None else F.pad(its, (0, len(steps) - t))
-                for t, its in enumerate((state.memory_weights for state in states), 1)
-            )
-            if has_memory
-            else None,
-        )
-
-    @classmethod
     def without_glimpses(cls, logits: Tensor) -> "Rollout":
         """The rollout of a model that takes no glimpse, of its answers (B, T, classes)."""
-        nothing, nowhere = logits.new_zeros(len(logits), 0), logits.new_zeros(len(logits), 0, 0)
+        nothing = logits.new_zeros(len(logits), 0)
+        nowhere = logits.new_zeros(len(logits), 0, LocationAttention.location_dim)
         return cls(
             logits=logits,
             locations=nowhere,
@@ -151,7 +104,7 @@ class Rollout(NamedTuple):
             entropies=nothing,
             baselines=None,
             attention_weights=None,
-            glimpse_vectors=nowhere,
+            glimpse_vectors=nothing.unsqueeze(-1),
         )
 
     def glimpse(self, t: int) -> Glimpse:
@@ -180,6 +133,28 @@ class Rollout(NamedTuple):
     def recalled(self) -> Tensor | None:
         """Old name of `memory_weights`."""
         return self.memory_weights
+
+
+class Policy(Protocol):
+    """Decides where each glimpse is, and reads there."""
+
+    @property
+    def name(self) -> str:
+        """The name of a rule, or "learned"."""
+
+    @property
+    def detach_state(self) -> bool:
+        """Whether the gradient of a hard read's choices ends at the attention."""
+
+    @property
+    def first_rule(self) -> PlacementRule | None:
+        """The rule that places the first glimpse; None if that is chosen too."""
+
+    def num_choices(self, num_glimpses: int) -> int:
+        """How many of so many glimpses are chosen, the last ones."""
+
+    def __call__(self, t: int, state: State, scene: Scene) -> Reading[Any]:
+        """Take glimpse t, from 0."""
 
 
 class Classifier(Protocol):
@@ -218,8 +193,3 @@ class Classifier(Protocol):
         straight_through: bool = False,
     ) -> Rollout:
         """Answer, after each glimpse if there are any."""
-
-
-def stack_steps(columns: Iterable[Tensor | None]) -> Tensor:
-    """What T steps gave (B, ...) as one tensor (B, T, ...); of each step there is something."""
-    return torch.stack([column for column in columns if column is not None], 1)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.data.vocabulary import PAD, Vocabulary, Words
 
 

@@ -13,10 +13,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
+from glimpse.attention.reading import renamed_keywords
 from glimpse.attention.settings import ReadMode
-from glimpse.models.glimpse_network import initialize
-from glimpse.models.keywords import renamed_keywords
+from glimpse.models.glimpses import initialize
 from glimpse.models.rollout import Rollout
 
 Kind = Literal["cnn", "mlp"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 import torch
 from torch import Tensor, nn
 
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.attention.settings import ReadMode
 from glimpse.config.registry import Registry
 from glimpse.distributed import Processes
@@ -112,6 +112,12 @@ class Task(ABC):
         Raises:
             RunError: If its checkpoint cannot be used.
         """
+
+    @classmethod
+    def check_run(cls, run: "Run") -> None:
+        """Refuse to load a run of another task; raises RunError."""
+        if (task := task_of(run.config)) is not cls:
+            raise RunError(f"{run} {task.verb}: it cannot be loaded as one that {cls.verb}")
 
     @classmethod
     def open(cls, run: "Run") -> Any:
@@ -265,7 +271,8 @@ class Task(ABC):
         methods = {"glimpses": "sheet"}
         commands = ("score", "compare", "animate", "glimpses", "coverage", "report", "caption", "translate", "variance")
         own = [name for name in commands if methods.get(name, name) in _methods(cls)]
-        raise RunError(f"{run} {cls.verb}: {command} is not for it; what is: {', '.join(own)}")
+        names = " and ".join([", ".join(own[:-1]), *own[-1:]] if len(own) > 1 else own)
+        raise RunError(f"{run} {cls.verb}: {command} is not for it, but {names} {'are' if len(own) > 1 else 'is'}")
 
 
 RUNNING_MEAN_DECAY = 0.9  # of the running mean of the reward, from batch to batch

@@ -71,6 +71,7 @@ class CaptioningTask(CaptioningCommands):
     @classmethod
     def load(cls, run: "Run") -> TrainedCaptioner:
         """See `Task`."""
+        cls.check_run(run)
         vocabulary = load_vocabulary(run, "words")
         try:
             channels, height, width = map(int, run.read_json("meta.json")["image_shape"])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from glimpse import losses
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.data import Batch, DataSet, Splits
 from glimpse.distributed import Processes
 from glimpse.errors import RunError
@@ -41,6 +41,7 @@ class ClassificationTask(ClassificationCommands):
         self.loss: ClassificationLossSettings = getattr(config, "loss", None) or ClassificationLossSettings()
         # Without choices, as with a single glimpse or in a control, there is nothing for an estimator to learn.
         self.uses_estimator = self.model.mode == "hard" and self.model.num_choices > 0
+        self.mixes_modes = self.uses_estimator and self.estimator.mixes
         if self.uses_estimator:
             self.estimator.check_batch(config.train.batch_size)
 
@@ -61,6 +62,7 @@ class ClassificationTask(ClassificationCommands):
     @classmethod
     def load(cls, run: "Run") -> TrainedClassifier:
         """See `Task`."""
+        cls.check_run(run)
         about = run.read_json("meta.json")
         try:
             shape, class_names = tuple(about["image_shape"]), tuple(about["class_names"])
@@ -74,7 +76,7 @@ class ClassificationTask(ClassificationCommands):
     def open(cls, run: "Run") -> Classifier:
         """See `Task`: the model itself."""
         loaded = cls.load(run)
-        if loaded.how is not None:
+        if loaded.model.attends:
             loaded.model.glimpses.attention.mode = loaded.how
         return loaded.model
 
@@ -106,7 +108,7 @@ class ClassificationTask(ClassificationCommands):
         Either way, with a halting unit: the expected cost of stopping by it.
         """
         estimator = self.estimator
-        mode = self.batch_mode(noise) if self.uses_estimator else self.model.mode
+        mode = self.batch_mode(noise) if self.mixes_modes else self.model.mode
         estimates = self.uses_estimator and mode == self.model.mode
         if estimates and estimator.num_samples > 1:
             batch = Batch(*(field.repeat_interleave(estimator.num_samples, 0) for field in batch))
@@ -175,9 +177,11 @@ class ClassificationTask(ClassificationCommands):
 
     def test_table(self, scores: ClassificationScores) -> tuple[Table, str]:
         """See `Task`."""
+        if not self.model.attends:
+            return score_table({self.config.model: scores.as_dict()}), ""
         read = self.config.scored_read
-        name = self.config.model if read is None else {"hard": "greedy", "soft": "soft"}[read]
-        return score_table({name: scores.as_dict()}), "" if read is None else f", {read} read"
+        name = {"hard": "greedy", "soft": "soft"}[read]
+        return score_table({name: scores.as_dict()}), f", {read} read"
 
     def next_commands(self, run: "Run") -> list[str]:
         """See `Task`."""
@@ -212,9 +216,14 @@ class GlimpseContext(Context):
         self.images = images
         self.noise = noise
 
+    def mean(self, x: Tensor) -> Tensor:
+        """See `Context`."""
+        return x.mean()
+
     def batch_mean(self, x: Tensor) -> Tensor:
         """See `Context`: at each choice."""
-        return self.task.processes.mean(x.mean(0))
+        mean = x.mean(0)
+        return mean if self.task.processes.world_size == 1 else self.task.processes.mean(mean)
 
     @torch.no_grad()
     def greedy_logits(self) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from glimpse import losses
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.data.vocabulary import Vocabulary, Words
 from glimpse.distributed import Processes
 from glimpse.errors import RunError

@@ -63,6 +63,7 @@ class TranslationTask(TranslationCommands):
     @classmethod
     def load(cls, run: "Run") -> TrainedTranslator:
         """See `Task`."""
+        cls.check_run(run)
         source, target = load_vocabulary(run, "source_words"), load_vocabulary(run, "words")
         model = make_translator(run.config, source_size=len(source), vocabulary_size=len(target))
         run.load_weights(model)

@@ -163,7 +163,7 @@ def draw_alignments(traces: Sequence[Aligned]) -> Figure:
         ValueError: If the models did not translate the same sentences, or one of them has no attention.
     """
     check_same_sentences(traces)
-    if without := [trace.name for trace in traces if trace.how is None]:
+    if without := [trace.name for trace in traces if not trace.attends]:
         raise ValueError(f"traces must be of models with attention, but {without[0]} has none")
     sentences = [_sentence_row(traces, row) for row in range(len(traces[0].translations))]
     width = max(_width(row) for sentence in sentences for row in sentence.panel_rows)

@@ -15,7 +15,7 @@ from glimpse.view.tables import Table, duration
 def comparison_tables(comparison: Comparison) -> list[Table]:
     """All tables of a comparison."""
     tables = [_error_table(comparison)]
-    if any(group.how for group in comparison.groups):
+    if any(group.attends for group in comparison.groups):
         tables.append(_glimpse_table(comparison))
     if any(group.early() for group in comparison.groups):
         tables.append(early_exit_table(comparison))
@@ -45,7 +45,7 @@ def _error_table(comparison: Comparison) -> Table:
 
 
 def _glimpse_table(comparison: Comparison) -> Table:
-    errors = {group.name: group.errors() for group in comparison.groups if group.how}
+    errors = {group.name: group.errors() for group in comparison.groups if group.attends}
     steps = max(map(len, errors.values()))
     rows = [
         [name, *(f"{100 * estimate.mean:.2f}" for estimate in estimates), *["-"] * (steps - len(estimates))]

@@ -61,7 +61,7 @@ def draw_legend(figure: Figure, names: Sequence[str], characters: int = LEGEND_C
 def _draw_by_glimpse(axes: Axes, group: Group, style: dict[str, Any]) -> None:
     errors = group.errors()
     mean, low, high = (to_percent(column) for column in zip(*errors, strict=True))
-    if group.how is None:  # a whole-image network: the same for any number of glimpses
+    if not group.attends:  # a whole-image network: the same for any number of glimpses
         axes.axhline(mean[0], color=style["color"], linestyle="--", linewidth=1.2)
         axes.axhspan(low[0], high[0], color=style["color"], alpha=0.12, linewidth=0)
         return
@@ -73,7 +73,7 @@ def _draw_by_glimpse(axes: Axes, group: Group, style: dict[str, Any]) -> None:
 def _draw_by_cost(axes: Axes, group: Group, style: dict[str, Any]) -> None:
     mean, low, high = to_percent(group.errors()[-1])
     bars = [[max(0.0, mean - low)], [max(0.0, high - mean)]]  # not below zero, by a rounding error at 0 and 100%
-    line = "--" if group.how is None else "-"
+    line = "-" if group.attends else "--"
     axes.errorbar(
         group.cost.multiply_adds / 1e6, mean, bars, label=group.name, capsize=3, markersize=7, linestyle=line, **style
     )

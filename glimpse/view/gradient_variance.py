@@ -34,7 +34,7 @@ def variance_table(result: Variances) -> Table:
     ]
     rows = []
     for estimator in result.estimators:
-        first = estimator.baseline == "none"
+        first = estimator is result.estimators[0]  # without a baseline: what the others are relative to
         rows.append(
             [
                 NAMES[estimator.baseline],
@@ -94,7 +94,7 @@ def _draw_totals(axes: Axes, result: Variances) -> None:
             axes.plot([low, high], [row, row], color="black", linewidth=1.4, marker="|", markersize=8)
             end = high
         text = _number(estimator.variance)
-        if estimator.baseline != "none" and not math.isnan(estimator.ratio):
+        if row > 0 and not math.isnan(estimator.ratio):
             text += f"  (×{_number(estimator.ratio)})"
         axes.annotate(text, (end, row), (7, 0), textcoords="offset points", va="center", fontsize=11)
     axes.set_yticks(range(len(values)), [NAMES[estimator.baseline] for estimator in result.estimators])

@@ -59,13 +59,12 @@ def make_translation_report(
 
 def _model_data(trace: Aligned) -> dict[str, Any]:
     """All that is shown of one model; `translation_report.js` reads these keys."""
-    attends = trace.how is not None
     rows = zip(trace.translations, trace.right, strict=True)
     return {
         "name": trace.name,
         "mode": trace.how,
         "outputs": [one.words for one in trace.translations],
-        "weights": [encode_bytes(one.weights) for one in trace.translations] if attends else None,
-        "places": [one.places.tolist() for one in trace.translations] if attends else None,
+        "weights": [encode_bytes(one.weights) for one in trace.translations] if trace.attends else None,
+        "places": [one.places.tolist() for one in trace.translations] if trace.attends else None,
         "correct": [correct if one.pair.references else None for one, correct in rows],
     }

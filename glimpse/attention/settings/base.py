@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 ReadMode = Literal["hard", "soft"]
 ScorerName = Literal["additive", "dot", "bilinear", "scaled_dot"]
+SAME_SIZE_SCORERS = ("dot",)  # that need states and annotations of the same size
+LEARNED = "learned"  # in the place of a rule: the model chooses
 
 
 class SensorSettings(Settings):
@@ -38,27 +40,33 @@ class AttentionSettings(Settings):
     group = "attention"
     has_choice: ClassVar[bool] = True
     """Whether there is more than one place to look at."""
+
+    @property
+    def needs_same_size(self) -> bool:
+        """Whether its scorer needs states and annotations of the same size."""
+        return getattr(self, "scorer", None) in SAME_SIZE_SCORERS
+
     kind: str
 
 
 class GlimpseAttentionSettings(AttentionSettings):
     """attention: where to look in an image, glimpse by glimpse."""
 
-    policy: Annotated[str, OneOf(RULES, "learned")] = "learned"
+    policy: Annotated[str, OneOf(RULES, LEARNED)] = LEARNED
     """Who places the glimpses: the model; or, as a control that learns no policy, a rule; the oracle knows the box."""
-    first: Annotated[str, OneOf(RULES, "learned")] = "center"
+    first: Annotated[str, OneOf(RULES, LEARNED)] = "center"
     """The first glimpse of a learned policy: by a rule, or chosen too."""
 
     @property
     def learned(self) -> bool:
         """Whether the model chooses its glimpses, but perhaps the first."""
-        return self.policy == "learned"
+        return self.policy == LEARNED
 
     @property
     def first_rule(self) -> PlacementRule | None:
         """The rule that places the first glimpse, or all of them; None if the model chooses the first too."""
         name = self.first if self.learned else self.policy
-        return None if name == "learned" else RULES[name]
+        return None if name == LEARNED else RULES[name]
 
     @property
     def needs_boxes(self) -> bool:
