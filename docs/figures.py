@@ -10,19 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from glimpse.cli.files import save_figure
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse, Rectangle
 from torch import Tensor
 
 from glimpse.attention.annotation import Annotations, Attention
-from glimpse.attention.distributions import Gaussian
-from glimpse.attention.geometry import from_pixels, to_pixels
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Gaussian, Noise
 from glimpse.attention.reading import read
 from glimpse.attention.self_attention import SelfAttention
-from glimpse.attention.sensor import Sensor
+from glimpse.attention.sensor import Sensor, from_pixels, to_pixels
 from glimpse.attention.settings import ReadMode
 from glimpse.data import ClutteredMNIST
 from glimpse.data.sentence_pairs import Pair
@@ -30,10 +27,13 @@ from glimpse.evaluation.glimpse_traces import look
 from glimpse.evaluation.translate import TrainedTranslator
 from glimpse.evaluation.translation_traces import align
 from glimpse.models.sentence_encoder import encode_sentences
-from glimpse.training.load import load, load_translator
+from glimpse.tasks.translation import TranslationTask
+from glimpse.training.load import load
+from glimpse.training.run import Run
 from glimpse.view.alignment import AxisLabels, Heatmap, draw_alignments
 from glimpse.view.drawing import ATTENTION_COLOR, FOOTPRINT_COLOR, READ_COLOR, draw_boxes, draw_image, draw_patches
 from glimpse.view.glimpse_sheet import draw_sheet
+from glimpse.view.output import save_figure
 
 DATE = "the third of May, nineteen ninety-eight"
 STEP = 8  # of the translation, the first digit of the day: there it looks at several words
@@ -59,14 +59,14 @@ def main(arguments: list[str]) -> int:
 
 def draw_alignment() -> Figure:
     """Which words of a date counted for each character of its translation."""
-    loaded = load_translator("dates-soft")
+    loaded = TranslationTask.load(Run.open("dates-soft"))
     pair = Pair(loaded.script.split(DATE), ())
     return draw_alignments([align(loaded, [pair], name="dates-soft")])
 
 
 def draw_reads() -> Figure:
     """The same distribution over the notes read twice: softly, all notes mixed, and hard, one of them."""
-    loaded = load_translator("dates-soft")
+    loaded = TranslationTask.load(Run.open("dates-soft"))
     words, notes, state = _before(loaded, STEP)
     attention = loaded.model.decoder.attention.where(state, notes)
     figure = Figure(figsize=(8, 4.4), layout="constrained")
@@ -87,7 +87,7 @@ def draw_reads() -> Figure:
 
 def draw_window() -> Figure:
     """What a window leaves of a distribution."""
-    loaded = load_translator("dates-soft")
+    loaded = TranslationTask.load(Run.open("dates-soft"))
     words, notes, state = _before(loaded, STEP)
     torch.manual_seed(0)
     local = Attention(state_dim=state.shape[1], annotation_dim=notes.values.shape[2], window=2)
@@ -141,7 +141,7 @@ def draw_crops() -> Figure:
 
 def draw_self_attention() -> Figure:
     """Which notes of a date resemble which: self-attention whose maps are all the identity."""
-    loaded = load_translator("dates-soft")
+    loaded = TranslationTask.load(Run.open("dates-soft"))
     words, notes, _ = _before(loaded, 0)
     mutual = SelfAttention(dim=notes.values.shape[2], heads=1)
     for layer in (mutual.query, mutual.key, mutual.value, mutual.join):

@@ -10,15 +10,15 @@ import argparse
 
 import gymnasium
 import torch
+from glimpse.losses.advantage import advantages, normalise, returns
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 import glimpse.envs
 from glimpse import Config, Noise, RecurrentAttention
 from glimpse.attention.settings import PlaneSettings
-from glimpse.losses.advantage import advantages, normalise, returns
+from glimpse.losses import baseline_error, reinforce
 from glimpse.losses.classification import cross_entropy
-from glimpse.losses.estimators import baseline_error, reinforce
 from glimpse.metrics.statistics import wilson_interval
 from glimpse.models.settings import NetworkSettings
 from glimpse.tasks.build import make_model

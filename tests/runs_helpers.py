@@ -137,13 +137,13 @@ def resumed(run: Run) -> Engine:
 
 def at_step(engine: Engine, step: int, act: Callable[[Terms], Terms]) -> None:
     """Let `act` have its way with the terms of the loss in one step from now, counted from 0."""
-    losses, steps = engine.task.losses, itertools.count()
+    loss_terms, steps = engine.task.loss_terms, itertools.count()
 
     def wrapped(*arguments: Any) -> Terms:
-        terms = losses(*arguments)
+        terms = loss_terms(*arguments)
         return act(terms) if next(steps) == step else terms
 
-    engine.task.losses = wrapped
+    engine.task.loss_terms = wrapped
 
 
 def rows_without_time(run: Run) -> list[dict[str, Any]]:

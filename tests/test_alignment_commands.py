@@ -14,12 +14,12 @@ from test_lengths import finished
 from test_report import data_of
 from translation_helpers import untrained, write_text
 
-from glimpse.cli import alignments
 from glimpse.data.dates import dates
 from glimpse.data.sentence_pairs import pairs_of
+from glimpse.tasks import translation_commands
 from glimpse.tasks.build import build_data
 from glimpse.tasks.settings import load_config
-from glimpse.training.load import load_translator
+from glimpse.tasks.translation import TranslationTask
 from glimpse.training.run import Run
 
 
@@ -44,8 +44,10 @@ def runs(tmp_path_factory):
 @pytest.fixture
 def figures(monkeypatch):
     """The figures that are saved by then."""
-    saved, save = [], alignments.save_figure
-    monkeypatch.setattr(alignments, "save_figure", lambda figure, path: (saved.append(figure), save(figure, path)))
+    saved, save = [], translation_commands.save_figure
+    monkeypatch.setattr(
+        translation_commands, "save_figure", lambda figure, path: (saved.append(figure), save(figure, path))
+    )
     return saved
 
 
@@ -60,7 +62,7 @@ def test_glimpses_are_of_the_sentences_asked_for(runs, tmp_path, figures):
         assert picture.width > 500
     pairs = pairs_of(dates().test, 4)
     expected = [
-        load_translator(runs / name).translate_pairs([pairs[index]])[0].weights
+        TranslationTask.load(Run.open(runs / name)).translate_pairs([pairs[index]])[0].weights
         for index in (3, 0)
         for name in ("soft", "hard")
     ]
@@ -77,7 +79,7 @@ def test_mistakes_are_found(runs, tmp_path, figures):
     """An untrained translator of text gets something wrong soon."""
     out = tmp_path / "x.png"
     assert evaluate("glimpses", runs / "text", "--mistakes", "--count", 2, "--out", out) == 0
-    loaded = load_translator(runs / "text")
+    loaded = TranslationTask.load(Run.open(runs / "text"))
     pairs = pairs_of(build_data(loaded.run.config.data).test)
     wrong = [one for one in loaded.translate_pairs(pairs) if one.words not in one.pair.references][:2]
     for found, one in zip(maps_of(figures[0]), [one for one in wrong if one.words], strict=True):
@@ -86,8 +88,8 @@ def test_mistakes_are_found(runs, tmp_path, figures):
 
 def test_self_attention(runs, tmp_path, figures):
     assert evaluate("glimpses", runs / "mixed", "--self", "--images", 2, "--out", tmp_path / "maps.svg") == 0
-    loaded = load_translator(runs / "mixed")
-    [expected] = alignments.trace_self_attention(loaded, [pairs_of(dates().test, 3)[2].source])
+    loaded = TranslationTask.load(Run.open(runs / "mixed"))
+    [expected] = translation_commands.trace_self_attention(loaded, [pairs_of(dates().test, 3)[2].source])
     for head, found in enumerate(maps_of(figures[0])):
         assert_close(found, expected.weights[0, head])
     assert len(figures[0].axes) == 3 and (tmp_path / "maps.svg").stat().st_size > 1000
@@ -117,7 +119,7 @@ def test_the_report(runs, tmp_path, capsys):
     pairs = pairs_of(dates().test, 8)
     for model, name in zip(data["models"], ("soft", "hard", "none"), strict=True):
         for words, index in zip(model["outputs"], (7, 2), strict=True):
-            [one] = load_translator(runs / name).translate_pairs([pairs[index]])
+            [one] = TranslationTask.load(Run.open(runs / name)).translate_pairs([pairs[index]])
             assert words == list(one.words)
     assert "Scores on the same 12 test sentences; 2 of them are shown." in out.read_text()
     assert evaluate(*command, "--mistakes", "--count", 3) == 0
@@ -170,8 +172,8 @@ def test_compare(runs, tmp_path, capsys):
         ("glimpses {soft} {soft} --out {tmp}/x.png", "each run must be given once, got {soft} more often"),
         ("glimpses {soft} {hard} --self --out {tmp}/x.png", "--self draws one run at a time, got 2"),
         ("glimpses {soft} --self --out {tmp}/x.png", "{soft} has no self-attention to draw: .*"),
-        ("glimpses {mixed} --self --mistakes --out {tmp}/x.png", "--self shows how sentences are read: .*"),
-        ("glimpses {classifier} --self --out {tmp}/x.png", "--self is for translators, but .*er is a classifier"),
+        ("glimpses {mixed} --self --mistakes --out {tmp}/x.png", "--self draws what sentences are read with: .*"),
+        ("glimpses {classifier} --self --out {tmp}/x.png", "--self is for models with self-attention, .*r classifies"),
         ("compare {soft} {text} --out {tmp}/x", "{soft} and {text} cannot be compared: they do not have the same .*"),
         ("compare {soft} {soft} --out {tmp}/x", "each run must be given once, got {soft} more often"),
         (
@@ -196,14 +198,14 @@ def test_mistakes_are_named(command, message, runs, tmp_path, capsys):
 
 
 def test_no_mistake_is_an_error_too(runs, tmp_path, capsys, monkeypatch):
-    align = alignments.align
+    align = translation_commands.align
 
     def flawless(*arguments, **options):
         its = align(*arguments, **options)
         words = [one._replace(words=one.pair.references[0]) for one in its.translations]
         return its._replace(translations=words)
 
-    monkeypatch.setattr(alignments, "align", flawless)
+    monkeypatch.setattr(translation_commands, "align", flawless)
     assert evaluate("glimpses", runs / "text", "--mistakes", "--out", tmp_path / "x.png") == 2
-    expected = "no sentence is left: none of the 6 is translated wrongly by one of the models"
+    expected = "no sentence matches: no model is wrong on any of the 6"
     assert capsys.readouterr().err == f"evaluate.py: error: {expected}\n"

@@ -7,8 +7,7 @@ import torch
 from helpers import assert_close, draw, reached, sum_of_hard_contexts, under
 
 from glimpse.attention.annotation import Attention
-from glimpse.attention.distributions import Categorical, Gaussian
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Categorical, Gaussian, Noise
 from glimpse.attention.reading import LocationAttention, read
 from glimpse.attention.scorers import SCORERS
 from glimpse.attention.sensor import Sensor

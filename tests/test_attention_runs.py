@@ -47,7 +47,7 @@ def test_a_run_through_a_window_is_scored_as_it_was_trained(tmp_path):
     assert train_main([*tiny(settings_of("local", "hard")), f"--run_dir={tmp_path / 'run'}"]) == 0
     run = Run.open(tmp_path / "run")
     model, data = load(run.folder), build_data(run.config.data).test
-    assert score(model, data, limit=100)["error"] == run.read_json("result.json")["test"]["error"]
+    assert score(model, data, limit=100).error == run.read_json("result.json")["test"]["error"]
     rollout = model(next(data.in_order(batch_size=50)).images, sample=False)
     chosen = rollout.attention_weights[:, 1:]  # the first glimpse is given
     rows, columns = (

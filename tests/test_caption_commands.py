@@ -11,23 +11,24 @@ from photo_helpers import SPLITS, arguments, draw_photo, evaluate, make_karpathy
 from PIL import Image
 from runs_helpers import train_main
 
-from glimpse.cli import captions
 from glimpse.evaluation.describe import describe
 from glimpse.metrics import captions as caption_metrics
+from glimpse.models.decoding import BeamSearch
+from glimpse.tasks import captioning_commands
 from glimpse.tasks.base import build_task
 from glimpse.tasks.build import build_data
 from glimpse.tasks.captioning import CaptioningTask
 from glimpse.tasks.settings import load_config
-from glimpse.training.load import load_captioner
 from glimpse.training.run import BEST, Run
 
 LEFT_OUT = "METEOR is left out, for it needs something."
+SEARCH = BeamSearch(beam_width=2, max_length=9)  # that of the trained runs
 
 
 @pytest.fixture(autouse=True)
 def no_meteor(monkeypatch):
     """Which takes seconds, if it is there at all."""
-    for module in (caption_metrics, captions):
+    for module in (caption_metrics, captioning_commands):
         monkeypatch.setattr(module, "missing_metrics", lambda: {"METEOR": LEFT_OUT})
 
 
@@ -35,7 +36,7 @@ def untrained(folder, **settings):
     """A run folder of a captioner that has learned nothing."""
     config = load_config(arguments(**settings))
     task = build_task(config, ALONE)
-    run = Run.create(config, name=folder.name, about=task.metadata(), folder=folder)
+    run = Run.create(config, name=folder.name, metadata=task.metadata(), folder=folder)
     run.save(BEST, {f"model.{key}": value for key, value in task.model.state_dict().items()}, {})
 
 
@@ -56,7 +57,7 @@ def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         epochs = count()
         patch.setattr(
-            CaptioningTask, "validate", lambda self: {"error": -next(epochs), "BLEU-4": 0.0}
+            CaptioningTask, "validation_record", lambda self, scores: {"error": -next(epochs), "BLEU-4": 0.0}
         )  # the last is best
         for read in ("soft", "hard"):
             (folder / f"{read}.yaml").write_text(f"# Tiny.\nread: {read}\n")
@@ -74,11 +75,9 @@ def said(runs):
     """What `describe` lets the two trained runs say of the test images."""
     found = {}
     for name in ("soft", "hard"):
-        loaded = load_captioner(runs / name)
+        loaded = CaptioningTask.load(Run.open(runs / name))
         data = build_data(loaded.run.config.data).test
-        found[name] = [
-            " ".join(one.words) for one in describe(loaded.model, loaded.vocabulary, data, width=2, max_length=9)
-        ]
+        found[name] = [" ".join(one.words) for one in describe(loaded.model, loaded.vocabulary, data, search=SEARCH)]
     return found
 
 
@@ -159,9 +158,9 @@ def test_caption_by_two_runs(runs, said, capsys):
 
 def test_caption_reads_as_it_is_told(runs, capsys):
     file = photos_of(runs)[0]
-    loaded = load_captioner(runs / "hard")
+    loaded = CaptioningTask.load(Run.open(runs / "hard"))
     data = build_data(loaded.run.config.data).test
-    [expected] = describe(loaded.model, loaded.vocabulary, data, how="soft", width=2, max_length=9, limit=1)
+    [expected] = describe(loaded.model, loaded.vocabulary, data, how="soft", search=SEARCH, limit=1)
     assert evaluate("caption", runs / "hard", file, "--read", "soft") == 0
     assert capsys.readouterr().out == f"{file}\n    {' '.join(expected.words)}\n"
 
@@ -201,8 +200,8 @@ def test_pictures_of_captions(suffix, runs, said, tmp_path, capsys):
 
 def test_sheet(runs, said, tmp_path, monkeypatch, capsys):
     drawn = []
-    draw = captions.draw_captions
-    monkeypatch.setattr(captions, "draw_captions", lambda told: drawn.append(told) or draw(told))
+    draw = captioning_commands.draw_captions
+    monkeypatch.setattr(captioning_commands, "draw_captions", lambda told: drawn.append(told) or draw(told))
     out = tmp_path / "sheet.png"
     assert evaluate("glimpses", runs / "soft", runs / "hard", "--images", 3, 0, "--out", out) == 0
     assert capsys.readouterr().out == f"Wrote {out}\n"
@@ -262,7 +261,8 @@ def test_report_shows_what_it_scored(runs, tmp_path, capsys):
         ("caption {soft} {soft}", "cannot read {soft}: .*Is a directory.*"),
         (
             "caption {classifier} {photo}",
-            "{classifier} does not write captions: it is a run of model recurrent_attention",
+            "{classifier} classifies: caption is not for it, but score, compare, animate, glimpses, coverage, report "
+            "and variance are",
         ),
         (
             "caption {soft} {photo} --beside {classifier}",
@@ -295,7 +295,10 @@ def test_report_shows_what_it_scored(runs, tmp_path, capsys):
         ("animate {classifier} {soft} --out {tmp}/x.gif", "{classifier} classifies and {soft} writes captions: .*"),
         ("glimpses {soft} {classifier} --out {tmp}/x.png", "{soft} writes captions and {classifier} classifies: .*"),
         ("report {soft} {classifier} --out {tmp}/x.html", "{soft} writes captions and {classifier} classifies: .*"),
-        ("compare {soft} {hard} --out {tmp}/x", "{soft} writes captions: it can be scored and shown, but not compared"),
+        (
+            "compare {soft} {hard} --out {tmp}/x",
+            "{soft} writes captions: compare is not for it, but score, animate, glimpses, report and caption are",
+        ),
         (
             "glimpses {soft} {wide} --out {tmp}/x.png",
             r"{soft} and {wide} cannot be compared: .* \(data.size \(64, 64\) and \(64, 96\)\)",

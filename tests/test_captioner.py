@@ -8,7 +8,7 @@ from helpers import assert_close, draw, reached, under
 from torch import nn
 
 from glimpse.attention.annotation import Attention
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.attention.scorers import SCORERS
 from glimpse.attention.self_attention import SelfAttentionStack
 from glimpse.models.decoder import Decoder, DecoderState, expected_context

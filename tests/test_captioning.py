@@ -13,20 +13,23 @@ from runs_helpers import REPOSITORY, _load_script, assert_same_run, train_main
 
 from glimpse import losses
 from glimpse.attention.annotation import Attention
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.attention.scorers import SCORERS
 from glimpse.data.digit_grammar import Digit
 from glimpse.errors import ConfigError, RunError
 from glimpse.evaluation import describe as describe_module
 from glimpse.evaluation.describe import Description, describe, score_captions
 from glimpse.metrics import captions as caption_metrics
+from glimpse.models.decoding import BeamSearch
 from glimpse.models.encoder_decoder import Captioner
 from glimpse.models.glimpses import GridGlimpses
 from glimpse.tasks import captioning
-from glimpse.tasks.base import build_task
+from glimpse.tasks.base import build_task, update_running_mean
 from glimpse.tasks.captioning import CaptioningTask
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.tasks.classification_commands import load_runs
 from glimpse.tasks.settings import load_config
-from glimpse.training.load import load_captioner, load_runs
+from glimpse.training.load import open_runs
 from glimpse.training.run import Run
 
 TINY = {
@@ -153,13 +156,15 @@ def test_which_gradient_goes_where(tasks):
 
 
 def test_moving_average():
-    task = make(read="hard")
-    assert task.model.average_reward.isinf()
-    assert float(task.baseline(torch.tensor(-2.0))) == -2.0  # the first has nothing else to be compared with
-    assert float(task.baseline(torch.tensor(-1.0))) == -2.0
-    assert float(task.model.average_reward) == pytest.approx(-1.9)
-    assert float(task.baseline(torch.tensor(0.0))) == pytest.approx(-1.9)
-    assert make(read="hard", **{"loss.baseline": "none"}).baseline(torch.tensor(1.0)) is None
+    average = make(read="hard").model.average_reward
+    assert average.isinf()
+    assert float(update_running_mean(average, torch.tensor(-2.0))) == -2.0  # the first is compared with itself
+    assert float(update_running_mean(average, torch.tensor(-1.0))) == -2.0
+    assert float(average) == pytest.approx(-1.9)
+    assert float(update_running_mean(average, torch.tensor(0.0))) == pytest.approx(-1.9)
+    without = make(read="hard", **{"loss.baseline": "none"})
+    terms_of(without)
+    assert without.model.average_reward.isinf()
 
 
 def test_mixing_reads_softly_as_often_as_it_says():
@@ -174,18 +179,15 @@ def test_the_share_of_soft_batches_may_change():
     shares = []
     for progress in (0.0, 0.25, 0.5, 1.0):
         task.on_progress(progress)
-        shares.append(task.soft_fraction)
+        shares.append(task.estimator.soft_fraction_at(task.progress))
     assert shares == [1.0, 0.875, 0.75, 0.5]
     task.on_progress(0.0)
     assert "reinforce" not in terms_of(task)[1]
     early = make(read="hard", **{"loss.mix": 1.0, "loss.mix_end": 0.5, "loss.mix_until": 0.5})
-    early.schedule(0.25)
-    assert early.soft_fraction == 0.75
-    early.schedule(0.9)
-    assert early.soft_fraction == 0.5
+    assert early.estimator.soft_fraction_at(0.25) == 0.75
+    assert early.estimator.soft_fraction_at(0.9) == 0.5
     kept = make(read="hard", **{"loss.mix": 0.3})
-    kept.schedule(0.9)
-    assert kept.soft_fraction == pytest.approx(0.3)
+    assert kept.estimator.soft_fraction_at(0.9) == pytest.approx(0.3)
 
 
 # Scores
@@ -208,15 +210,15 @@ def test_scores_by_hand():
         said("a three", (THREE, SEVEN)),
         said("three a three", (THREE,)),
     ]
-    scores = score_captions(descriptions)
+    scores = score_captions(descriptions).as_dict()
     assert scores["true_and_complete"] == 0.25 and scores["grammatical"] == 0.75 and scores["images"] == 4
     assert scores["BLEU-1"] == pytest.approx(1) and scores["ROUGE-L"] == pytest.approx(1)
     assert scores["on_digit"] == pytest.approx((1 + 0 + 1 + 0 + 1 + 2) / 7)
-    assert score_captions([said("a four", (THREE,))])["on_digit"] is None  # no digit that is there was named
+    assert score_captions([said("a four", (THREE,))]).digits.on_digit is None  # no digit that is there was named
 
 
 def test_scores_where_nobody_knows_what_there_is():
-    scores = score_captions([said("a red square", ()), said("a dog", ())])
+    scores = score_captions([said("a red square", ()), said("a dog", ())]).as_dict()
     assert scores.keys() == {"images", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "CIDEr"}
     assert scores["images"] == 2 and scores["BLEU-2"] == pytest.approx(1)
 
@@ -231,15 +233,15 @@ def test_meteor_only_if_asked(monkeypatch):
     monkeypatch.setattr(caption_metrics, "_meteor", meteor)
     monkeypatch.setattr(caption_metrics, "missing_metrics", dict)
     words = ("a", "three")
-    assert "METEOR" not in score_captions([said("a three", (THREE,))]) and not asked
-    assert score_captions([said("a three", (THREE,))], meteor=True)["METEOR"] == 0.25
+    assert "METEOR" not in score_captions([said("a three", (THREE,))]).as_dict() and not asked
+    assert score_captions([said("a three", (THREE,))], meteor=True).as_dict()["METEOR"] == 0.25
     assert asked == [([words], [[words]])]
     monkeypatch.setattr(caption_metrics, "missing_metrics", lambda: {"METEOR": "METEOR is left out."})
-    assert "METEOR" not in score_captions([said("a three", (THREE,))], meteor=True) and len(asked) == 1
+    assert "METEOR" not in score_captions([said("a three", (THREE,))], meteor=True).as_dict() and len(asked) == 1
 
 
 def test_validation_is_greedy_and_the_test_has_its_beam(monkeypatch):
-    """Both have the run's length penalty, way to read and longest caption."""
+    """Both have the run's way to read and longest caption; with one hypothesis there are no lengths to compare."""
     task = make(
         read="hard", **{"score.beam_width": 3, "score.length_penalty": 0.7, "score.read": "soft", "score.limit": 4}
     )
@@ -251,22 +253,24 @@ def test_validation_is_greedy_and_the_test_has_its_beam(monkeypatch):
 
     monkeypatch.setattr(describe_module, "beam", watched)
     scores = task.validate()
-    assert calls == [{"beam_width": 1, "length_penalty": 0.7, "max_length": 8, "mode": "soft"}]
-    assert scores["images"] == 4 and scores["error"] == 1 - scores["true_and_complete"]
+    assert calls == [{"beam_width": 1, "length_penalty": 0.0, "max_length": 8, "mode": "soft"}]
+    assert scores.images == 4
+    record = task.validation_record(scores)
+    assert record == {"error": 1 - scores.digits.true_and_complete, **scores.as_dict()}
     monkeypatch.setattr(captioning, "describe", lambda *arguments, **options: calls.append(options))
     monkeypatch.setattr(captioning, "score_captions", lambda told: {})
     TEST(task)
-    assert (calls[-1]["width"], calls[-1]["length_penalty"], calls[-1]["limit"]) == (3, 0.7, None)
-    assert (calls[-1]["how"], calls[-1]["max_length"], calls[-1]["batch_size"]) == ("soft", 8, 15)
+    assert calls[-1]["search"] == BeamSearch(beam_width=3, length_penalty=0.7, max_length=8)
+    assert (calls[-1]["how"], calls[-1]["limit"], calls[-1]["batch_size"]) == ("soft", None, 15)
 
 
 def test_the_line_after_an_epoch(tasks):
-    assert tasks["soft"].describe({"true_and_complete": 0.042, "BLEU-4": 0.9}) == "true and complete 4.20"
+    assert tasks["soft"].format_scores({"true_and_complete": 0.042, "BLEU-4": 0.9}) == "true and complete 4.20"
 
 
 def test_places_are_those_attended_to(tasks):
     task = tasks["hard"]
-    [description] = describe(task.model, task.vocabulary, task.data.test, limit=1, max_length=5)
+    [description] = describe(task.model, task.vocabulary, task.data.test, limit=1, search=BeamSearch(max_length=5))
     batch = next(task.data.test.in_order(batch_size=1))
     annotations = task.model.annotate(batch.images)
     state, word, places = task.model.eval().decoder.initial_state(annotations), torch.tensor([1]), []
@@ -292,7 +296,9 @@ FEW = 60  # test images, where there are 5000
 def few_test_images():
     """Spares the scoring of all of them; that a test takes all is looked at above."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CaptioningTask, "test", lambda self: self.scores(self.data.test, self.score.beam_width, FEW))
+        patch.setattr(
+            CaptioningTask, "test", lambda self: self.evaluate(self.data.test, search=self.config.search(), limit=FEW)
+        )
         yield
 
 
@@ -346,7 +352,7 @@ def test_score_of_a_run_is_that_of_its_test(trained, capsys, monkeypatch):
 
 
 def test_the_run_has_its_words(trained):
-    loaded = load_captioner(trained.folder)
+    loaded = CaptioningTask.load(Run.open(trained.folder))
     assert isinstance(loaded.model, Captioner) and not loaded.model.training
     assert loaded.vocabulary.words == make().vocabulary.words
 
@@ -358,19 +364,20 @@ def test_stopped_and_resumed_is_the_same(trained, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(trained.config, name="", folder=tmp_path / "run", remark=stop)
+        train(trained.config, name="", folder=tmp_path / "run", suffix=stop)
     assert train_main(["--resume", str(tmp_path / "run")]) == 0
     assert_same_run(Run.open(tmp_path / "run"), trained)
 
 
 def test_what_is_not_for_captions_says_so(trained, tmp_path, capsys):
-    message = "writes captions: it can be scored and shown, but not compared"
-    with pytest.raises(RunError, match=message):
-        load_runs([trained.folder])
+    with pytest.raises(RunError, match=f"{trained.folder} writes captions: it cannot be loaded as one that classifies"):
+        load_runs(ClassificationTask, open_runs([trained.folder]))
     evaluate = _load_script("evaluate").main
     for command in (["compare", "--limit=5", f"--out={tmp_path / 'out'}"], ["coverage"], ["variance"]):
         assert evaluate([command[0], str(trained.folder), *command[1:]]) == 2
-        assert message in capsys.readouterr().err
+        own = "score, animate, glimpses, report and caption"
+        message = f"{trained.folder} writes captions: {command[0]} is not for it, but {own} are\n"
+        assert capsys.readouterr().err == f"evaluate.py: error: {message}"
     assert not list(tmp_path.iterdir())
 
 
@@ -378,22 +385,24 @@ def test_a_run_of_digits_can_be_watched(trained, tmp_path, capsys):
     out = tmp_path / "captions.gif"
     assert _load_script("evaluate").main(["animate", str(trained.folder), "--images=4", f"--out={out}"]) == 0
     assert capsys.readouterr().out == f"Wrote {out}\n"
-    told = describe(*load_captioner(trained.folder)[1:3], make().data.test, limit=5, max_length=8)
+    told = describe(
+        *CaptioningTask.load(Run.open(trained.folder))[1:3], make().data.test, limit=5, search=BeamSearch(max_length=8)
+    )
     with Image.open(out) as picture:
         assert picture.n_frames == 1 + len(told[4].words)
 
 
 def test_a_classifier_is_no_captioner(tmp_path):
     run = Run.create(load_config([]), name="", metadata={}, folder=tmp_path / "run")
-    with pytest.raises(RunError, match="is not the run of a captioner, but of model recurrent_attention"):
-        load_captioner(run.folder)
+    with pytest.raises(RunError, match="run classifies: it cannot be loaded as one that writes captions"):
+        CaptioningTask.load(Run.open(run.folder))
 
 
 def test_broken_words(trained, tmp_path):
     shutil.copytree(trained.folder, tmp_path / "run")
     (tmp_path / "run" / "meta.json").write_text('{"image_shape": [1, 84, 84]}')
     with pytest.raises(RunError, match="meta.json is broken: KeyError"):
-        load_captioner(tmp_path / "run")
+        CaptioningTask.load(Run.open(tmp_path / "run"))
 
 
 @pytest.mark.parametrize(
@@ -407,7 +416,15 @@ def test_broken_words(trained, tmp_path):
             {"data.kind": "cluttered", "data.num_digits": 1},
             "with model captioner, got 'cluttered', which is for model rec",
         ),
-        ({"loss.baseline": "learned"}, "^estimator.baseline must be one of none, moving_average, got 'learned'"),
+        (
+            {"loss.baseline": "learned"},
+            "^estimator.baseline must be one of none, self_critical, leave_one_out, moving_average with model "
+            "captioner, got 'learned'",
+        ),
+        (
+            {"estimator.reward": "gain"},
+            "^estimator.reward must be one of accuracy, log_likelihood, above_chance with model captioner, got 'gain'",
+        ),
         ({"data.num_digits": 5}, "^data.max_digits must be at most 4, got 5"),
         (
             {"data.num_digits": 4, "data.canvas": 83},
@@ -421,9 +438,11 @@ def test_settings_that_do_not_go_together(settings, message):
         make(**settings)
 
 
-def test_moving_average_is_for_captions_only():
-    with pytest.raises(ConfigError, match="estimator.baseline must be one of .*, leave_one_out, got 'moving_average'"):
-        load_config(["--loss.baseline=moving_average"])
+def test_a_classifier_may_have_a_moving_average_too():
+    """Its model keeps the average only then, so that the weights of all others are what they were."""
+    config = load_config(["--loss.baseline=moving_average", "--train.limit=128"])
+    assert build_task(config, ALONE).model.average_reward.isinf()
+    assert "average_reward" not in build_task(load_config(["--train.limit=128"]), ALONE).model.state_dict()
 
 
 @pytest.mark.parametrize("read", ["soft", "hard"])

@@ -10,7 +10,7 @@ from helpers import ALONE, TinyData, assert_close, draw, draw_bytes, reached, ti
 from torch import nn
 
 from glimpse import losses
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.distributed import Processes
 from glimpse.evaluation.classify import ClassificationScores, Outcome, observe, score
 from glimpse.metrics.statistics import wilson_interval
@@ -294,7 +294,7 @@ def test_std_stays_unless_told_to_shrink():
     task = make_task("--attention.std=0.4")
     task.on_progress(1.0)
     assert_close(task.model.glimpses.attention.std, 0.4)
-    make_task("--attention.places=grid", "--attention.std_end=0.1").schedule(0.5)  # there is no std to change
+    make_task("--attention.places=grid", "--attention.std_end=0.1").on_progress(0.5)  # there is no std to change
 
 
 def test_batches_of_an_epoch():
@@ -307,7 +307,7 @@ def test_batches_of_an_epoch():
 
 
 def test_normalising_needs_two():
-    with pytest.raises(ValueError, match=r"train.batch_size must be at least 2 with estimator.normalize, got 1"):
+    with pytest.raises(ValueError, match="estimator.normalize must be false with a batch of one rollout, .*got true"):
         make_task("--train.batch_size=1", "--loss.normalise=true", "--read=hard")
     assert make_task("--train.batch_size=1", "--loss.normalise=true", "--loss.rollouts=2").steps_per_epoch > 1
     assert make_task("--train.batch_size=1", "--loss.normalise=true", "--read=soft").steps_per_epoch > 1
@@ -397,7 +397,7 @@ def saying(*classes):
 def test_error_and_interval_after_each_glimpse(batch_size):
     puppet = Puppet(saying([0, 1, 1], [0, 0, 0], [0, 0, 1], [1, 1, 1]).unsqueeze(0))
     scores = score(puppet, numbered(torch.tensor([1, 0, 1, 1])), batch_size=batch_size)
-    assert scores == {
+    assert scores.as_dict() == {
         "images": 4,
         "error": [0.5, 0.25, 0.0],
         "interval": [wilson_interval(2, 4), wilson_interval(1, 4), wilson_interval(0, 4)],
@@ -407,7 +407,7 @@ def test_error_and_interval_after_each_glimpse(batch_size):
 def test_only_the_first_images_are_scored_with_a_limit():
     puppet = Puppet(saying([0], [0], [1], [1]).unsqueeze(0))
     scores = score(puppet, numbered(torch.tensor([0, 1, 0, 0])), batch_size=2, limit=3)
-    assert scores["images"] == 3 and scores["error"] == [2 / 3]
+    assert scores.images == 3 and scores.error == [2 / 3]
 
 
 @pytest.mark.parametrize("mode, sample, rollouts", [("greedy", False, 1), ("sampled", True, 1), ("averaged", True, 3)])
@@ -424,22 +424,22 @@ def test_probabilities_are_averaged_not_their_logarithms():
     probabilities = torch.tensor([[0.9, 0.1], [0.9, 0.1], [1e-9, 1 - 1e-9]], dtype=torch.float64)
     puppet = Puppet(probabilities.log().view(3, 1, 1, 2) + 5)  # logits need not be normalised
     assert probabilities.mean(0).argmax() == 0 and probabilities.log().mean(0).argmax() == 1
-    assert score(puppet, numbered(torch.tensor([0])), mode="averaged", rollouts=3)["error"] == [0]
-    assert score(puppet, numbered(torch.tensor([1])), mode="averaged", rollouts=3)["error"] == [1]
+    assert score(puppet, numbered(torch.tensor([0])), mode="averaged", rollouts=3).error == [0]
+    assert score(puppet, numbered(torch.tensor([1])), mode="averaged", rollouts=3).error == [1]
 
 
 def test_probabilities_of_marks_are_averaged_too():
     probabilities = torch.tensor([[0.9, 0.2], [0.9, 0.2], [1e-9, 0.9]], dtype=torch.float64)  # 0.6 and 0.43
     puppet = Puppet(probabilities.logit().view(3, 1, 1, 2))
     assert probabilities.logit().mean(0)[0] < 0
-    assert score(puppet, numbered(torch.tensor([[1.0, 0.0]])), mode="averaged", rollouts=3)["error"] == [0]
-    assert score(puppet, numbered(torch.tensor([[0.0, 0.0]])), mode="averaged", rollouts=3)["error"] == [1]
+    assert score(puppet, numbered(torch.tensor([[1.0, 0.0]])), mode="averaged", rollouts=3).error == [0]
+    assert score(puppet, numbered(torch.tensor([[0.0, 0.0]])), mode="averaged", rollouts=3).error == [1]
 
 
 def test_averaging_certain_answers():
     puppet = Puppet(torch.tensor([[[[200.0, -200.0]]], [[[200.0, -200.0]]]]))
     for targets in (torch.tensor([0]), torch.tensor([[1.0, 0.0]])):
-        assert score(puppet, numbered(targets), mode="averaged", rollouts=2)["error"] == [0]
+        assert score(puppet, numbered(targets), mode="averaged", rollouts=2).error == [0]
 
 
 BOX = torch.tensor([[[2.0, 2, 4, 4]]])  # of an image of 8 x 8: -0.5 <= x, y < 0
@@ -450,15 +450,16 @@ def test_hits(batch_size):
     places = torch.tensor([[[[-0.5, -0.5], [0.0, -0.5]], [[-0.25, -0.25], [-0.25, -0.25]]]])
     puppet = Puppet(saying([0, 0], [0, 0]).unsqueeze(0), places)
     data = numbered(torch.tensor([0, 0]), BOX.expand(2, 1, 4))
-    assert score(puppet, data, batch_size=batch_size)["hit"] == [1.0, 0.5]
-    assert "hit" not in score(puppet, numbered(torch.tensor([0, 0])))
+    assert score(puppet, data, batch_size=batch_size).hit == [1.0, 0.5]
+    unknown = score(puppet, numbered(torch.tensor([0, 0])))
+    assert unknown.hit is None and "hit" not in unknown.as_dict()
 
 
 def test_hits_are_averaged_over_rollouts():
     places = torch.tensor([-0.25, 0.5, 0.5, 0.5]).view(4, 1, 1, 1)
     puppet = Puppet(saying([0], [0]).expand(4, 2, 1, 2), places)
     scores = score(puppet, numbered(torch.tensor([0, 0]), BOX.expand(2, 1, 4)), mode="averaged", rollouts=4)
-    assert scores["hit"] == [0.25]
+    assert scores.hit == [0.25]
 
 
 def real_scores(*options, **settings):
@@ -496,7 +497,7 @@ def test_scores_leave_the_random_state_alone():
 
 @pytest.mark.parametrize("mode", ["greedy", "averaged"])
 def test_greedy_and_averaged_modes_differ_from_one_sample(mode):
-    assert real_scores(mode=mode, rollouts=8)["hit"] != real_scores(mode="sampled")["hit"]
+    assert real_scores(mode=mode, rollouts=8).hit != real_scores(mode="sampled").hit
 
 
 def test_unknown_mode_is_refused():
@@ -508,9 +509,10 @@ def test_validation_and_test_are_greedy():
     task = make_task("--score.limit=7", "--score.batch_size=3")
     expected = score(task.model, TinyData(IMAGES, TARGETS), mode="greedy", limit=7)
     found = task.validate()
-    assert found["errors"] == expected["error"] and found["error"] == expected["error"][-1] and found["hits"] is None
+    assert found == expected and found.hit is None
+    assert task.validation_record(found) == {"error": expected.error[-1], "errors": expected.error, "hits": None}
     assert task.test() == score(task.model, TinyData(IMAGES, TARGETS), mode="greedy")
-    assert task.test()["images"] == 10  # whatever the limit of validation
+    assert task.test().images == 10  # whatever the limit of validation
 
 
 def test_a_soft_model_can_be_scored_hard():
@@ -521,7 +523,7 @@ def test_a_soft_model_can_be_scored_hard():
     task.model.forward = lambda images, **options: calls.append(options) or forward(images, **options)
     scores = task.test()
     assert {(call["mode"], call["sample"]) for call in calls} == {("hard", False)}
-    assert scores["hit"] == task.validate()["hits"]
+    assert scores.hit == task.validate().hit is not None
 
 
 # Outcomes
@@ -608,7 +610,7 @@ def test_counting_an_outcome():
         "interval": [wilson_interval(3, 4), wilson_interval(1, 4)],
         "hit": [3 / 8, 6 / 8],
     }
-    assert ClassificationScores(outcome._replace(hit=None)).keys() == {"images", "error", "interval"}
+    assert ClassificationScores.of(outcome._replace(hit=None)).as_dict().keys() == {"images", "error", "interval"}
 
 
 SOME = TinyData(draw_bytes(13, 1, 12, 14), torch.arange(13) % 3, torch.tensor([[[3.0, 3, 9, 9]]]).expand(13, 1, 4))
@@ -651,11 +653,11 @@ def test_scores_equal_a_loop_over_the_images(options):
         x, y = ((rollout.locations[0] + 1) * torch.tensor([7.0, 6.0])).unbind(1)
         on_digit = on_digit + ((x >= 3) & (x < 9) & (y >= 3) & (y < 9)).long()
     scores = score(model, SOME, batch_size=5)
-    assert scores["images"] == 13 and scores["error"] == [count / 13 for count in wrong.tolist()]
+    assert scores.images == 13 and scores.error == [count / 13 for count in wrong.tolist()]
     if options[0].startswith("--model"):
-        assert "hit" not in scores
+        assert scores.hit is None
     else:
-        assert scores["hit"] == pytest.approx([count / 13 for count in on_digit.tolist()])
+        assert scores.hit == pytest.approx([count / 13 for count in on_digit.tolist()])
 
 
 @pytest.mark.parametrize("mode, rollouts", [("sampled", 1), ("averaged", 3)])

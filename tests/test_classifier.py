@@ -8,12 +8,10 @@ from helpers import assert_close, draw, draw_bytes, reached, tiny_config, tiny_m
 
 from glimpse import losses
 from glimpse.attention.annotation import Attention
-from glimpse.attention.distributions import Gaussian
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Gaussian, Noise
 from glimpse.attention.scorers import SCORERS
 from glimpse.attention.sensor import Sensor
-from glimpse.models.glimpse_network import GlimpseNetwork, RecurrentCore
-from glimpse.models.glimpses import GridGlimpses
+from glimpse.models.glimpses import GlimpseNetwork, GridGlimpses, RecurrentCore
 from glimpse.models.recurrent_attention import LearnedPolicy, RecurrentAttention
 
 BATCH, CLASSES = 5, 3

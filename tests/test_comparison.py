@@ -18,9 +18,11 @@ from glimpse.evaluation.comparison import Comparison, Entry, Group, compare, gro
 from glimpse.evaluation.cost import Cost
 from glimpse.evaluation.early_exit import THRESHOLDS, exit_curves
 from glimpse.metrics.statistics import over_seeds, wilson_interval
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.tasks.classification_commands import load_runs
 from glimpse.tasks.settings import Config, load_config
 from glimpse.tasks.train_settings import TrainSettings
-from glimpse.training.load import load_runs
+from glimpse.training.load import open_runs
 from glimpse.view.comparison import comparison_tables, group_rows, paired_rows, run_rows, to_csv
 from glimpse.view.comparison_figure import draw_comparison
 from glimpse.view.drawing import LINE_COLORS, MIN_PERCENT
@@ -49,7 +51,8 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def comparison(runs):
-    loaded, splits = load_runs([runs / name for name in ("hard0", "soft", "cnn", "hard1", "random")])
+    folders = [runs / name for name in ("hard0", "soft", "cnn", "hard1", "random")]
+    loaded, splits = load_runs(ClassificationTask, open_runs(folders))
     options = {"limit": 60, "rollouts": 2, "batch_size": 25, "say": lambda text: None}
     return compare(loaded, splits.test, valid=splits.valid, **options)
 
@@ -78,7 +81,7 @@ def test_all_are_scored_on_the_same_images(comparison, runs):
     ]
     assert all(torch.equal(other, targets[0]) for other in targets) and len(targets[0]) == comparison.images == 60
     for group, folder in zip(comparison.groups, ("hard0", "soft", "cnn"), strict=False):
-        [loaded], splits = load_runs([runs / folder])
+        [loaded], splits = load_runs(ClassificationTask, open_runs([runs / folder]))
         alone = observe(loaded.model, splits.test, how=loaded.how, limit=60)
         assert torch.equal(group.entries[0].outcomes["greedy"].right, alone.right)
 
@@ -87,9 +90,9 @@ def test_different_images_are_refused(runs, tmp_path):
     other = tmp_path / "other"
     assert train_main([*tiny({**FAST, "data.num_distractors": 2}), "--run_dir", str(other)]) == 0
     with pytest.raises(RunError, match=r"do not have the same images \(data.num_distractors 4 and 2\)"):
-        load_runs([runs / "hard0", other])
+        load_runs(ClassificationTask, open_runs([runs / "hard0", other]))
     with pytest.raises(RunError, match="each run must be given once"):
-        load_runs([runs / "hard0", runs / "soft", runs / "soft" / ".." / "soft"])
+        load_runs(ClassificationTask, open_runs([runs / "hard0", runs / "soft", runs / "soft" / ".." / "soft"]))
 
 
 def test_errors_with_intervals(comparison):
@@ -108,14 +111,14 @@ def test_errors_with_intervals(comparison):
 def test_unfinished_runs_are_refused(runs, tmp_path):
     shutil.copytree(runs / "hard0", tmp_path / "run")
     (tmp_path / "run" / "result.json").unlink()
-    loaded, splits = load_runs([tmp_path / "run"])
+    loaded, splits = load_runs(ClassificationTask, open_runs([tmp_path / "run"]))
     with pytest.raises(RunError, match="is not finished; finish it with: python train.py --resume"):
         compare(loaded, splits.test, limit=5)
 
 
 def test_the_same_seed_twice_is_refused(runs, tmp_path):
     shutil.copytree(runs / "hard0", tmp_path / "copy")
-    loaded, splits = load_runs([runs / "hard0", runs / "soft", tmp_path / "copy"])
+    loaded, splits = load_runs(ClassificationTask, open_runs([runs / "hard0", runs / "soft", tmp_path / "copy"]))
     with pytest.raises(RunError, match=r"hard0 and .*copy are runs of the same config with the same seed, 0: give one"):
         compare(loaded, splits.test, limit=5)
 
@@ -127,7 +130,7 @@ def test_broken_files_are_named(runs, tmp_path, file, content):
     shutil.copytree(runs / "hard0", tmp_path / "run")
     (tmp_path / "run" / file).write_text(content)
     with pytest.raises(RunError, match=rf"run/{file} is broken"):
-        loaded, splits = load_runs([tmp_path / "run"])
+        loaded, splits = load_runs(ClassificationTask, open_runs([tmp_path / "run"]))
         compare(loaded, splits.test, limit=5, say=lambda text: None)
 
 
@@ -302,7 +305,7 @@ def test_stopping_early(comparison, runs):
         [],
         ["confidence", "halting"],
     ]
-    [loaded], splits = load_runs([runs / "hard1"])
+    [loaded], splits = load_runs(ClassificationTask, open_runs([runs / "hard1"]))
     valid, test = (observe(loaded.model, data, limit=60, batch_size=25) for data in (splits.valid, splits.test))
     assert comparison.groups[0].entries[1].early == exit_curves(valid, test)
     [same] = compare([loaded], splits.valid, valid=splits.valid, limit=60, say=lambda text: None).groups
@@ -339,7 +342,7 @@ def test_table_and_rows_of_stopping_early(comparison):
 
 
 def test_without_validation_nobody_stops_early(runs):
-    loaded, splits = load_runs([runs / "hard0"])
+    loaded, splits = load_runs(ClassificationTask, open_runs([runs / "hard0"]))
     comparison = compare(loaded, splits.test, limit=20, rollouts=1, say=lambda text: None)
     assert comparison.groups[0].early() == [] and len(draw_comparison(comparison).axes) == 2
     assert not [table for table in comparison_tables(comparison) if table.title.startswith("Stopping")]

@@ -11,12 +11,12 @@ from runs_helpers import REPOSITORY, assert_same_run, at_step, new_engine, resum
 from runs_helpers import tiny as tiny_options
 
 from glimpse import losses
-from glimpse.attention.distributions import Gaussian
-from glimpse.attention.geometry import raster, to_pixels
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Gaussian, Noise
 from glimpse.attention.placement import RULES as REGISTRY
+from glimpse.attention.placement import raster
+from glimpse.attention.sensor import to_pixels
 from glimpse.errors import ConfigError
-from glimpse.evaluation.classify import observe, told
+from glimpse.evaluation.classify import observe
 from glimpse.models.recurrent_attention import RecurrentAttention
 from glimpse.models.rollout import Scene
 from glimpse.tasks.build import make_model
@@ -252,13 +252,22 @@ def test_boxes_mean_nothing_to_anyone_but_the_oracle(policy, read, places):
     with_boxes, without = roll(model, boxes=BOXES), roll(model, boxes=None)
     for name, a, b in zip(with_boxes._fields, with_boxes, without, strict=True):
         assert (a is None and b is None) or torch.equal(a, b), name
-    assert told(model, BOXES) == {}
+    assert not model.needs_boxes
 
 
-def test_only_the_oracle_is_told():
-    assert told(control("oracle"), BOXES).keys() == {"boxes"}
-    assert told(control("oracle"), BOXES)["boxes"] is BOXES
-    assert told(tiny_model("--model=cnn"), BOXES) == {}
+@pytest.mark.parametrize("policy", ["oracle", "random", "learned", "cnn"])
+def test_only_the_oracle_is_told(policy):
+    """Not even a model that would not look at them is given the boxes."""
+    model = tiny_model("--model=cnn") if policy == "cnn" else control(policy)
+    calls, forward = [], model.forward
+    model.forward = lambda images, **options: calls.append(options) or forward(images, **options)
+    observe(model, TinyData(some_images(), torch.zeros(6, dtype=torch.int64), BOXES), batch_size=4)
+    assert model.needs_boxes == (policy == "oracle")
+    given = [call.get("boxes") for call in calls]
+    if policy == "oracle":
+        assert torch.equal(torch.cat(given), BOXES)
+    else:
+        assert calls and given == [None] * len(calls)
 
 
 # Nothing is chosen, and nothing about choosing learned
@@ -396,8 +405,8 @@ def test_oracle_needs_data_that_knows_where_the_digits_are(capsys, tmp_path):
     arguments = ["--attention.policy", "oracle", "--data.kind", "folder", f"--run_dir={tmp_path / 'run'}"]
     assert train_main(arguments) == 2
     assert capsys.readouterr().err == (
-        "train.py: error: data.kind must be cluttered with attention.policy oracle, which must be told where the "
-        "digits are, got 'folder'\n"
+        "train.py: error: data.kind must be one that knows where the digits are with attention.policy oracle, got "
+        "'folder'\n"
     )
     assert not (tmp_path / "run").exists()
 

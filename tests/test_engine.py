@@ -22,7 +22,7 @@ from runs_helpers import (
 
 from glimpse import load
 from glimpse.errors import NonFiniteError, RunError
-from glimpse.training.engine import Means
+from glimpse.training.engine import RunningMeans
 from glimpse.training.optimizer import learning_rate
 from glimpse.training.run import BEST, LAST, Run
 
@@ -123,13 +123,13 @@ def test_momentum(tmp_path):
     engine = new_engine(tmp_path, {**ONE_STEP, "train.limit": 128, **settings})
     weight = engine.task.model.classify.weight
     weights, gradients = [], []
-    losses = engine.task.losses
+    loss_terms = engine.task.loss_terms
 
     def watched(*arguments):
         weights.append(weight.detach().clone())
-        return losses(*arguments)
+        return loss_terms(*arguments)
 
-    engine.task.losses = watched
+    engine.task.loss_terms = watched
     weight.register_hook(lambda gradient: gradients.append(gradient.clone()))
     engine.train(silent)
     first, second = gradients
@@ -425,7 +425,7 @@ def test_golden_curve(read, tmp_path, request):
 
 
 def test_means_are_over_the_steps_that_have_a_term():
-    means = Means()
+    means = RunningMeans()
     for values in ({"loss": 1.0, "reward": 4.0}, {"loss": 2.0}, {"loss": 6.0, "reward": 2.0}):
         for name, value in values.items():
             means.add(name, torch.tensor(value))

@@ -8,9 +8,9 @@ from gymnasium.vector import SyncVectorEnv
 from helpers import TinyData, draw_bytes, tiny_model
 from runs_helpers import tiny, train_main
 
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.envs import GlimpseEnv, GlimpseVectorEnv, options_of, play
-from glimpse.losses.advantage import rewards
+from glimpse.losses.policy_gradient import rewards
 from glimpse.tasks.build import build_data
 from glimpse.training.load import load
 from glimpse.training.run import Run

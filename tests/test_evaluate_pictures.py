@@ -14,7 +14,10 @@ from PIL import Image
 from runs_helpers import tiny, train_main
 
 from glimpse.evaluation.classify import observe
-from glimpse.training.load import load_runs
+from glimpse.tasks import classification_commands
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.tasks.classification_commands import load_runs
+from glimpse.training.load import open_runs
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -191,18 +194,16 @@ def test_config_files_of_the_same_name_are_compared_before_they_are_trained(tmp_
 
 def test_what_is_drawn_is_what_was_scored(tmp_path, monkeypatch):
     """Also where the first glimpse is random: an image chosen as a mistake is drawn as one."""
-    from glimpse.cli import pictures
-
     folder = tmp_path / "random"
     settings = {**FAST, "train.limit": 1280, "train.epochs": 3, "attention.first": "random", "score.limit": 50}
     assert train_main([*tiny(settings), f"--run_dir={folder}"]) == 0
     drawn = []
-    monkeypatch.setattr(pictures, "draw_sheet", lambda looks: drawn.append(looks))
-    monkeypatch.setattr(pictures, "save_figure", lambda figure, path: None)
+    monkeypatch.setattr(classification_commands, "draw_sheet", lambda looks: drawn.append(looks))
+    monkeypatch.setattr(classification_commands, "save_figure", lambda figure, path: None)
     assert run("glimpses", folder, "--mistakes", "--count", 40) == 0
     assert drawn[0].right.shape == (40, 3) and not drawn[0].right[:, -1].any()
     assert run("glimpses", folder, "--images", 3, 700) == 0
-    [loaded], splits = load_runs([folder])
+    [loaded], splits = load_runs(ClassificationTask, open_runs([folder]))
     scored = observe(loaded.model, splits.test, batch_size=loaded.run.config.score.batch_size)
     assert_close(drawn[1].answers, scored.answers[[3, 700]], 1e-5)
 

@@ -17,7 +17,7 @@ from torch import nn
 
 from glimpse import losses
 from glimpse.attention.annotation import Attention
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.data.captions import CaptionSplits
 from glimpse.data.photo_captions import Photo, PhotoCaptions
 from glimpse.data.vocabulary import Vocabulary

@@ -33,7 +33,9 @@ def reference(images, location, sensor):
     return patches
 
 
-@pytest.mark.parametrize("patch_size, growth, background", [(6, 1.5, 0.0), (5, 1.3, 0.5), (1, 2.0, 0.25), (8, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    "patch_size, growth, background", [(6, 1.5, 0.0), (5, 1.3, 0.5), (1, 2.0, 0.25), (8, 1.0, 1.0)]
+)
 def test_hard_reads_are_means_over_rectangles(patch_size, growth, background):
     sensor = FoveatedSensor(patch_size=patch_size, growth=growth, background=background)
     images = draw(3, 2, 14, 11).double().sigmoid()

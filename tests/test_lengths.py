@@ -12,7 +12,8 @@ from glimpse.errors import RunError
 from glimpse.evaluation.by_length import ALL, LengthGroup, Lengths, Scored, bleu_interval, compare_lengths
 from glimpse.metrics.statistics import Estimate, wilson_interval
 from glimpse.metrics.translations import by_length
-from glimpse.training.load import load_translator
+from glimpse.tasks.translation import TranslationTask
+from glimpse.training.run import Run
 from glimpse.view.by_length import draw_lengths, group_rows, length_table, run_rows
 from glimpse.view.comparison import to_csv
 
@@ -149,7 +150,7 @@ def test_runs_that_cannot_be_compared(runs):
 
 
 def test_the_very_runs_are_scored(runs):
-    loaded = load_translator(runs["zero"].folder)
+    loaded = TranslationTask.load(Run.open(runs["zero"].folder))
     pairs = [Pair(("3", "/", "5"), (tuple("0123-"),), ((0, 1),)), Pair(("may",), ((),), ((0, 1),))]
     said = [one.words for one in loaded.translate_pairs(pairs)]
     right = [pair._replace(references=(words,)) for pair, words in zip(pairs, said, strict=True)]

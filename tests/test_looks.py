@@ -7,9 +7,8 @@ import pytest
 import torch
 from helpers import assert_close, draw_bytes, tiny_model
 
-from glimpse.attention.distributions import Gaussian
-from glimpse.attention.geometry import to_pixels
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Gaussian, Noise
+from glimpse.attention.sensor import to_pixels
 from glimpse.data import Batch
 from glimpse.evaluation.glimpse_traces import look, looks_of, seen_patches
 

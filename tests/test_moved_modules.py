@@ -18,7 +18,7 @@ OLD = {
     "encoders": {"SmallEncoder": "glimpse.models.image_encoders", "BackboneEncoder": "glimpse.models.backbones"},
     "loading": {"load": "glimpse.training.load"},
     "parsing": {"parse": "glimpse.tasks.settings"},
-    "places": {"Gaussian": "glimpse.attention.distributions", "Noise": "glimpse.attention.noise"},
+    "places": {"Gaussian": "glimpse.attention.distributions", "Noise": "glimpse.attention.distributions"},
     "saliency": {"saliency": "glimpse.evaluation.saliency"},
     "search": dict.fromkeys(("greedy", "beam", "Caption"), "glimpse.models.decoding"),
     "self_attention": dict.fromkeys(("SelfAttention", "Mixer", "MixerLayer"), "glimpse.attention.self_attention"),

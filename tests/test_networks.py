@@ -6,7 +6,7 @@ from helpers import assert_close, draw
 from torch import nn
 
 from glimpse.attention.sensor import Sensor
-from glimpse.models.glimpse_network import GlimpseNetwork, RecurrentCore, initialize, what_path
+from glimpse.models.glimpses import GlimpseNetwork, RecurrentCore, initialize, what_path
 
 BATCH = 4
 

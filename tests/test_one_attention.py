@@ -5,7 +5,7 @@ import torch
 from helpers import assert_close, draw, tiny_model
 
 from glimpse.attention.annotation import Attention
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.attention.scorers import SCORERS
 from glimpse.models.decoder import Decoder, DecoderState
 from glimpse.models.glimpses import GridGlimpses

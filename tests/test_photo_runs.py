@@ -11,14 +11,14 @@ from helpers import ALONE, assert_close
 from photo_helpers import arguments, evaluate, make_coco, make_karpathy
 from runs_helpers import assert_nearly_same_losses, assert_same_run, rows_without_time, train_by_two, train_main
 
-from glimpse.cli import captions
 from glimpse.metrics import captions as caption_metrics
 from glimpse.models.feature_cache import CachedCaptions
+from glimpse.tasks import captioning_commands
 from glimpse.tasks.base import build_task
 from glimpse.tasks.build import build_data
+from glimpse.tasks.captioning import CaptioningTask
 from glimpse.tasks.settings import load_config
 from glimpse.training.engine import Engine
-from glimpse.training.load import load_captioner
 from glimpse.training.run import BEST, LAST, Run
 from glimpse.training.train import train
 
@@ -31,7 +31,7 @@ def root(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def no_meteor(monkeypatch):
     """Which takes seconds, if it is there at all."""
-    for module in (caption_metrics, captions):
+    for module in (caption_metrics, captioning_commands):
         monkeypatch.setattr(module, "missing_metrics", lambda: {"METEOR": "METEOR is left out."})
 
 
@@ -181,7 +181,7 @@ def fine_tuned(root, tmp_path_factory):
         return ""
 
     folder = tmp_path_factory.mktemp("fine") / "run"
-    train(config, name="", folder=folder, remark=keep)
+    train(config, name="", folder=folder, suffix=keep)
     return Run.open(folder), states
 
 
@@ -206,7 +206,7 @@ def test_stopped_while_it_is_frozen_or_learns(epochs, fine_tuned, tmp_path):
         return ""
 
     with pytest.raises(KeyboardInterrupt):
-        train(run.config, name="", folder=tmp_path / "run", remark=stop)
+        train(run.config, name="", folder=tmp_path / "run", suffix=stop)
     assert train_main(["--resume", str(tmp_path / "run")]) == 0
     assert_same_run(Run.open(tmp_path / "run"), run)
 
@@ -225,7 +225,7 @@ def test_what_a_run_began_from_is_not_needed_to_go_on(fine_tuned, root, tmp_path
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(config, name="", folder=tmp_path / "run", remark=stop)
+        train(config, name="", folder=tmp_path / "run", suffix=stop)
     shutil.rmtree(copy)
     weights.unlink()
     assert train_main(["--resume", str(tmp_path / "run")]) == 0
@@ -247,7 +247,7 @@ def test_without_fine_tuning_the_encoder_has_no_gradient(root):
 def test_a_fine_tuned_run_can_be_scored(fine_tuned, capsys):
     run, _ = fine_tuned
     assert scores_of(run.folder, capsys) == run.read_json("result.json")["test"]
-    loaded = load_captioner(run.folder)
+    loaded = CaptioningTask.load(Run.open(run.folder))
     assert loaded.image_shape == (3, 64, 64) and not loaded.model.training
 
 

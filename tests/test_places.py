@@ -6,8 +6,7 @@ import pytest
 import torch
 from helpers import assert_close, draw
 
-from glimpse.attention.distributions import Categorical, Gaussian
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Categorical, Gaussian, Noise
 
 
 def some_gaussian(batch=6):

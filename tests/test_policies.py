@@ -7,14 +7,13 @@ import pytest
 import torch
 from helpers import assert_close, draw, draw_bytes, reached, tiny_model, under
 
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.attention.placement import RULES, PlacementRule
 from glimpse.attention.reading import LocationAttention
 from glimpse.attention.sensor import Sensor
 from glimpse.errors import ConfigError
 from glimpse.models.early_exit import stop_early
-from glimpse.models.glimpse_network import GlimpseNetwork, RecurrentCore
-from glimpse.models.glimpses import PlaneGlimpses
+from glimpse.models.glimpses import GlimpseNetwork, PlaneGlimpses, RecurrentCore
 from glimpse.models.recurrent_attention import FixedPolicy, LearnedPolicy, RecurrentAttention
 from glimpse.models.rollout import Rollout
 

@@ -13,12 +13,15 @@ from glimpse.errors import ConfigError, RunError
 from glimpse.evaluation.classify import observe
 from glimpse.evaluation.early_exit import exit_curves
 from glimpse.evaluation.result_rows import Row, merge, read_rows, to_csv
+from glimpse.tasks import classification_commands
 from glimpse.tasks.build import make_captioner, make_model, make_translator
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.tasks.classification_commands import load_runs
 from glimpse.tasks.settings import Config
 from glimpse.tasks.settings import load_config as parse
 from glimpse.training import result_rows as results
-from glimpse.training.load import load_runs
-from glimpse.training.result_rows import origin, portable, rows_of, task_of
+from glimpse.training.load import open_runs
+from glimpse.training.result_rows import origin, portable, rows_of
 from glimpse.training.run import BEST, Run
 from glimpse.view.result_tables import (
     ONE_RUN,
@@ -131,11 +134,11 @@ def test_row_of_a_classifier(tmp_path):
 
 def test_rows_of_stopping_early(tmp_path, monkeypatch):
     """Scored again, on fewer images here; a halting unit adds its own."""
-    monkeypatch.setattr(results, "observe", functools.partial(observe, limit=200))
+    monkeypatch.setattr(classification_commands, "observe", functools.partial(observe, limit=200))
     run = make_run(tmp_path / "run", tiny_config("--network.halt=true", "--score.batch_size=100"))
     first, *others = rows_of(run, section="lazy")
     assert (first.metric, first.value) == ("test error %", 40.0)  # as the training left it
-    [loaded], splits = load_runs([run.folder])
+    [loaded], splits = load_runs(ClassificationTask, open_runs([run.folder]))
     valid, test = (observe(loaded.model, data, limit=200) for data in (splits.valid, splits.test))
     expected = []
     for early in exit_curves(valid, test):
@@ -204,7 +207,7 @@ def test_rows_of_a_translator(name, read, tmp_path):
     assert [(its.metric, its.value, its.valid) for its in found] == [
         ("exact %", 20.0, 50.0),
         ("BLEU", 62.5, 75.0),
-        ("attention on the words meant %", 50.0, 10.0),
+        ("attention on the aligned words %", 50.0, 10.0),
         ("exact_words_1-5", 100.0, None),
     ]
     assert [(its.low, its.high) for its in found[:2]] == [(13.3367, 28.8829), (None, None)]
@@ -279,12 +282,12 @@ def test_no_command_is_made_up(tmp_path, monkeypatch):
     ],
 )
 def test_tasks(settings, task):
-    assert task_of(parse(settings)) == task
+    assert parse(settings).data.title() == task
 
 
 def test_data_without_a_name():
     with pytest.raises(ConfigError, match="--task must be given for data.kind folder"):
-        task_of(tiny_config("--data.kind=folder"))
+        tiny_config("--data.kind=folder").data.title()
 
 
 def test_runs_that_give_no_rows(tmp_path):

@@ -17,17 +17,20 @@ from safetensors.torch import save_file
 from glimpse import load
 from glimpse.errors import RunError
 from glimpse.files import write_atomically
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.tasks.classification_commands import load_runs
+from glimpse.tasks.runs import unique_names
 from glimpse.tasks.settings import load_config
 from glimpse.training import run as runs
 from glimpse.training.checkpoint import FORMAT
-from glimpse.training.load import load_runs
-from glimpse.training.run import BEST, LAST, Run, names_of
+from glimpse.training.load import open_runs
+from glimpse.training.run import BEST, LAST, Run
 
 ABOUT = {"image_shape": [1, 60, 60], "class_names": ["no", "yes"]}
 
 
 def create(folder=None, **settings):
-    return Run.create(tiny_config(settings), name="some", about=ABOUT, folder=folder)
+    return Run.create(tiny_config(settings), name="some", metadata=ABOUT, folder=folder)
 
 
 def contents(folder):
@@ -52,7 +55,7 @@ def copied(trained, tmp_path):
 
 def test_create(tmp_path):
     config = tiny_config({"seed": 7, "train.folder": tmp_path / "out"})
-    run = Run.create(config, name="some", about=ABOUT)
+    run = Run.create(config, name="some", metadata=ABOUT)
     assert run.folder.parent == tmp_path / "out" / "some"
     assert re.fullmatch(r"seed7-\d{8}-\d{6}", run.folder.name)
     assert sorted(path.name for path in run.folder.iterdir()) == ["config.yaml", "meta.json"]
@@ -204,13 +207,13 @@ def test_rows_without_a_last_one_cut_short(tmp_path):
         assert run.rows() == [{"step": 2, "loss": 1.0}, {"step": 4, "loss": 2.0}]
 
 
-def test_rewind(tmp_path):
+def test_truncating_the_metrics(tmp_path):
     run = create(tmp_path)
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 2}\n{"step": 4, "epoch": 1}\n{"step": 4, "valid": 1}\n{"step": 6}\n{"st')
-    run.rewind(4)
+    run.truncate_metrics(4)
     assert path.read_text() == '{"step": 2}\n{"step": 4, "epoch": 1}\n{"step": 4, "valid": 1}\n'
-    run.rewind(0)
+    run.truncate_metrics(0)
     assert path.read_text() == ""
 
 
@@ -371,29 +374,29 @@ def named(folder, name, **settings):
 
 def test_names_are_those_of_the_configs(tmp_path):
     runs = [named(tmp_path / "1", "hard"), named(tmp_path / "2", "soft"), named(tmp_path / "3", "cnn")]
-    assert names_of(runs) == ["hard", "soft", "cnn"]
-    assert names_of(runs[:1]) == ["hard"] and names_of([]) == []
+    assert unique_names(runs) == ["hard", "soft", "cnn"]
+    assert unique_names(runs[:1]) == ["hard"] and unique_names([]) == []
 
 
 def test_runs_of_one_config_are_told_apart_by_their_seeds(tmp_path):
     runs = [named(tmp_path / "1", "hard"), named(tmp_path / "2", "hard", seed=4), named(tmp_path / "3", "soft", seed=4)]
-    assert names_of(runs) == ["hard, seed 0", "hard, seed 4", "soft, seed 4"]
-    assert names_of(runs[1:]) == ["hard", "soft"]
+    assert unique_names(runs) == ["hard, seed 0", "hard, seed 4", "soft, seed 4"]
+    assert unique_names(runs[1:]) == ["hard", "soft"]
 
 
 def test_runs_of_one_config_and_seed_are_told_apart_by_their_folders(tmp_path):
     runs = [named(tmp_path / "1", "hard", seed=4), named(tmp_path / "2", "hard", seed=4)]
-    assert names_of(runs) == [f"hard, seed 4, {tmp_path / '1'}", f"hard, seed 4, {tmp_path / '2'}"]
+    assert unique_names(runs) == [f"hard, seed 4, {tmp_path / '1'}", f"hard, seed 4, {tmp_path / '2'}"]
 
 
 @pytest.mark.parametrize("about", [{}, {"name": ""}, {"name": None}])
 def test_run_without_a_name_has_that_of_its_folder(about, tmp_path):
     run = create(tmp_path / "my run")
     run.write_json("meta.json", about)
-    assert names_of([run]) == ["my run"]
+    assert unique_names([run]) == ["my run"]
     (run.folder / "meta.json").unlink()
     with pytest.raises(RunError, match=r"meta\.json is broken"):
-        names_of([run])
+        unique_names([run])
 
 
 def saved(folder, name, **settings):
@@ -421,7 +424,7 @@ def several(tmp_path_factory):
 
 
 def test_runs_are_loaded_in_order_with_how_they_are_scored(several):
-    loaded, splits = load_runs(list(several.values()))
+    loaded, splits = load_runs(ClassificationTask, open_runs(list(several.values())))
     assert [entry.name for entry in loaded] == list(several)
     assert [entry.run.folder for entry in loaded] == list(several.values())
     assert [entry.how for entry in loaded] == ["hard", "soft", "hard", "hard", None, None]
@@ -436,11 +439,14 @@ def test_runs_are_loaded_in_order_with_how_they_are_scored(several):
 
 def test_runs_with_other_seeds_have_the_same_images(several, tmp_path):
     other = saved(tmp_path / "other", "hard", seed=8).folder
-    loaded, _ = load_runs([several["hard"], other])
+    loaded, _ = load_runs(ClassificationTask, open_runs([several["hard"], other]))
     assert [entry.name for entry in loaded] == ["hard, seed 3", "hard, seed 8"]
     one, two = (entry.model.classify.weight for entry in loaded)
     assert not torch.equal(one, two)
-    (_, first), (_, second) = load_runs([several["hard"]]), load_runs([other])
+    (_, first), (_, second) = (
+        load_runs(ClassificationTask, open_runs([several["hard"]])),
+        load_runs(ClassificationTask, open_runs([other])),
+    )
     (one,), (two,) = (data.test.in_order(batch_size=5, limit=5) for data in (first, second))
     assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
 
@@ -457,7 +463,7 @@ def test_runs_on_different_images_are_not_compared(settings, difference, several
     other = create(tmp_path / "other", **settings).folder  # not even a checkpoint is needed to see it
     message = rf"^{several['hard']} and {other} cannot be compared: they do not have the same images \({difference}\)$"
     with pytest.raises(RunError, match=message):
-        load_runs([several["hard"], several["soft"], other])
+        load_runs(ClassificationTask, open_runs([several["hard"], several["soft"], other]))
 
 
 def test_a_run_is_not_compared_with_itself(several, tmp_path):
@@ -465,7 +471,7 @@ def test_a_run_is_not_compared_with_itself(several, tmp_path):
     link.symlink_to(several["hard"])
     for again in (several["hard"], link, os.path.relpath(several["hard"])):
         with pytest.raises(RunError, match=r"each run must be given once, got .* more often"):
-            load_runs([several["hard"], several["soft"], again])
+            load_runs(ClassificationTask, open_runs([several["hard"], several["soft"], again]))
 
 
 def test_runs_whose_classes_have_other_names_now(several, tmp_path):
@@ -473,7 +479,7 @@ def test_runs_whose_classes_have_other_names_now(several, tmp_path):
     names = run.read_json("meta.json")["class_names"]
     run.write_json("meta.json", {**run.read_json("meta.json"), "class_names": [*names[:3], "cat", *names[4:]]})
     with pytest.raises(RunError, match=r"and 10 classes then, .* and 10 now; class cat then, 3 now$"):
-        load_runs([run.folder])
+        load_runs(ClassificationTask, open_runs([run.folder]))
 
 
 def test_runs_whose_data_has_changed_are_not_compared(several, tmp_path):
@@ -481,14 +487,14 @@ def test_runs_whose_data_has_changed_are_not_compared(several, tmp_path):
     run.write_json("meta.json", {**run.read_json("meta.json"), "image_shape": [1, 60, 50]})
     message = rf"the data of {run.folder} is not what it was trained on: .*\[1, 60, 50\].* then, \[1, 60, 60\].* now"
     with pytest.raises(RunError, match=message):
-        load_runs([several["hard"], run.folder])
+        load_runs(ClassificationTask, open_runs([several["hard"], run.folder]))
 
 
 def test_loading_what_is_no_run(several, tmp_path):
     with pytest.raises(RunError, match=rf"{tmp_path} is not a run folder"):
-        load_runs([several["hard"], tmp_path])
+        load_runs(ClassificationTask, open_runs([several["hard"], tmp_path]))
     with pytest.raises(RunError, match=rf"{BEST} is missing"):
-        load_runs([several["hard"], create(tmp_path / "begun").folder])
+        load_runs(ClassificationTask, open_runs([several["hard"], create(tmp_path / "begun").folder]))
 
 
 # Nothing is unpickled

@@ -5,7 +5,7 @@ import torch
 from helpers import assert_close, draw, draw_bytes, tiny_model
 from torch import nn
 
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.evaluation.saliency import pixel_jacobian, saliency, sequential_jacobian
 from glimpse.models.whole_image import WholeImage
 

@@ -8,8 +8,7 @@ import torch
 from helpers import assert_close, draw
 
 from glimpse.attention.annotation import Annotations, Attention
-from glimpse.attention.distributions import Categorical
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Categorical, Noise
 from glimpse.attention.reading import read
 from glimpse.data.vocabulary import END, PAD, START, UNKNOWN
 from glimpse.models.decoder import Decoder, DecoderState, DecoderStep

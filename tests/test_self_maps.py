@@ -7,7 +7,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from translation_helpers import untrained
 
 from glimpse.models.sentence_encoder import encode_sentences
-from glimpse.training.load import load_translator
+from glimpse.tasks.translation import TranslationTask
+from glimpse.training.run import Run
 from glimpse.view.self_attention_maps import SelfAttentionMaps, draw_self_attention, trace_self_attention
 
 SENTENCES = (("3", "/", "5", "/", "9", "8"), ("may", "3", ",", "1", "9", "9", "8"))
@@ -17,7 +18,7 @@ SENTENCES = (("3", "/", "5", "/", "9", "8"), ("may", "3", ",", "1", "9", "9", "8
 def loaded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "mixed"
     untrained(folder, encoder__self_attention=2, encoder__heads=3)
-    return load_translator(folder)
+    return TranslationTask.load(Run.open(folder))
 
 
 def test_maps_are_those_of_the_layers(loaded):

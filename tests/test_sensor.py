@@ -7,10 +7,8 @@ import pytest
 import torch
 from helpers import assert_close, draw, draw_bytes
 
-from glimpse.attention.distributions import Gaussian
-from glimpse.attention.geometry import from_pixels, to_pixels
-from glimpse.attention.noise import Noise
-from glimpse.attention.sensor import Sensor
+from glimpse.attention.distributions import Gaussian, Noise
+from glimpse.attention.sensor import Sensor, from_pixels, to_pixels
 from glimpse.attention.sensor_views import CropView, TableView, table_dtype
 
 PLANS = ("table", "crop")

@@ -6,7 +6,7 @@ from helpers import assert_close, reached
 from torch import nn
 
 from glimpse.attention.annotation import Attention
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.attention.self_attention import SelfAttentionStack
 from glimpse.data.vocabulary import Vocabulary
 from glimpse.models.decoder import Decoder

@@ -18,9 +18,13 @@ from glimpse.evaluation.describe import describe, score_captions
 from glimpse.metrics.translations import TranslationScores
 from glimpse.tasks.base import build_task
 from glimpse.tasks.build import build_data, make_model
+from glimpse.tasks.captioning import CaptioningTask
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.tasks.classification_commands import load_runs
+from glimpse.tasks.runs import check_given_once, unique_names
 from glimpse.training import zoo as shipped
-from glimpse.training.load import check_given_once, load, load_captioner, load_runs
-from glimpse.training.run import BEST, Run, names_of
+from glimpse.training.load import load, open_runs
+from glimpse.training.run import BEST, Run
 from glimpse.training.zoo import shipped_models
 
 ship = _load_script("results/ship")
@@ -37,7 +41,7 @@ def result_of(name):
 
 def look_at(name, limit=None):
     """The error of a shipped classifier after each glimpse."""
-    [loaded], splits = load_runs([name])
+    [loaded], splits = load_runs(ClassificationTask, open_runs([name]))
     size = loaded.run.config.score.batch_size
     return score(loaded.model, splits.test, how=loaded.how, batch_size=size, limit=limit)
 
@@ -68,7 +72,7 @@ def test_part_of_the_test_set(name):
     """On few images or sentences, a score is near that on all: within four standard errors."""
     images = 300
     if (run := Run.open(name)).config.model == "captioner":
-        loaded = load_captioner(name)
+        loaded = CaptioningTask.load(Run.open(name))
         described = describe(
             loaded.model,
             loaded.vocabulary,
@@ -185,7 +189,7 @@ def test_a_model_by_name_and_by_folder_is_given_twice(models, tmp_path):
     with pytest.raises(RunError, match="each run must be given once, got tiny-hard more often"):
         check_given_once([Run.open("tiny-hard"), Run.open(models / "tiny-hard")])
     other = Run.open(shutil.copytree(models / "tiny-hard", tmp_path / "here" / "copy"))
-    names = names_of([Run.open("tiny-hard"), other])
+    names = unique_names([Run.open("tiny-hard"), other])
     assert names == ["tiny, seed 0, tiny-hard", f"tiny, seed 0, {other.folder}"]
 
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 from helpers import assert_close, draw, draw_bytes, tiny_model
 
-from glimpse.attention.distributions import Gaussian
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Gaussian, Noise
 from glimpse.attention.sensor import Sensor
 from glimpse.evaluation.classify import Outcome, observe
 from glimpse.evaluation.early_exit import (
@@ -24,7 +23,9 @@ from glimpse.evaluation.early_exit import (
 from glimpse.metrics.classification import confidence
 from glimpse.metrics.statistics import wilson_interval
 from glimpse.models.early_exit import stop_early
-from glimpse.training.load import load, load_runs
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.tasks.classification_commands import load_runs
+from glimpse.training.load import load, open_runs
 from glimpse.view.early_exit import early_exit_lines
 
 SUMMARY = {"by": "confidence", "interval": [0.0, 1.0]} | dict.fromkeys(
@@ -247,7 +248,7 @@ def test_impossible_laziness(settings, message):
 
 def test_a_model_from_before_all_this():
     """Its config has none of the new settings; lazily it answers as the outcome says that thresholds are picked by."""
-    [loaded], splits = load_runs(["cluttered60-hard"])
+    [loaded], splits = load_runs(ClassificationTask, open_runs(["cluttered60-hard"]))
     config = (loaded.run.folder / "config.yaml").read_text()
     assert "readout" not in config and "halt" not in config and "glimpse_cost" not in config
     model = load("cluttered60-hard")

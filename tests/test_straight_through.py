@@ -6,8 +6,7 @@ from helpers import assert_close, draw, draw_bytes, reached, tiny_model, under
 
 from glimpse import losses
 from glimpse.attention.annotation import Annotations, Attention
-from glimpse.attention.distributions import Categorical, Gaussian
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Categorical, Gaussian, Noise
 from glimpse.attention.reading import LocationAttention, read
 from glimpse.attention.sensor import Sensor
 from glimpse.models.decoder import Decoder

@@ -8,7 +8,7 @@ from runs_helpers import tiny_config
 from glimpse.errors import ConfigError
 from glimpse.training import sweep
 from glimpse.training.run import Run
-from glimpse.training.sweep import Job, expected, find, train_missing
+from glimpse.training.sweep import PlannedRun, expected, find, train_missing
 from glimpse.view.tables import duration
 
 FAST = {"train.epochs": 2, "train.limit": 128, "score.limit": 50}
@@ -20,7 +20,8 @@ def folders_of(runs):
 
 def jobs(folder, **settings):
     return [
-        Job("tiny", tiny_config({**FAST, **settings, "seed": seed, "train.folder": str(folder)})) for seed in (0, 1)
+        PlannedRun("tiny", tiny_config({**FAST, **settings, "seed": seed, "train.folder": str(folder)}))
+        for seed in (0, 1)
     ]
 
 
@@ -93,7 +94,7 @@ def test_given_runs_are_used(trained, tmp_path):
 def test_the_same_training_twice_is_refused(tmp_path):
     first, second = jobs(tmp_path)
     with pytest.raises(ConfigError, match="tiny and other are the same training, seed 0: name it once"):
-        train_missing([first, second, Job("other", first.config)])
+        train_missing([first, second, PlannedRun("other", first.config)])
 
 
 def test_time_left_is_told_beforehand(trained, monkeypatch):
@@ -121,7 +122,9 @@ def test_estimate_of_the_time_left(tmp_path, capsys):
 
 
 def test_expected_time():
-    configs = [Job(str(index), tiny_config({"train.lr": rate})) for index, rate in enumerate((0.1, 0.1, 0.2, 0.3))]
+    configs = [
+        PlannedRun(str(index), tiny_config({"train.lr": rate})) for index, rate in enumerate((0.1, 0.1, 0.2, 0.3))
+    ]
     seconds = {0: 10.0, 2: 40.0}
     assert expected(configs, seconds, 1) == 10.0  # as the one of the same config
     assert expected(configs, seconds, 3) == 25.0  # as any
@@ -140,4 +143,4 @@ def test_durations():
 def test_errors_pass(tmp_path):
     config = tiny_config({**FAST, "train.batch_size": 64, "train.limit": 32, "train.folder": str(tmp_path)})
     with pytest.raises(ConfigError, match="train.batch_size must be at most 32"):
-        train_missing([Job("tiny", config)])
+        train_missing([PlannedRun("tiny", config)])

@@ -7,7 +7,7 @@ import torch
 from helpers import TinyData, assert_close, draw, draw_bytes, make_task, reached, tiny_model, under
 
 from glimpse import losses
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.attention.scorers import SCORERS
 from glimpse.attention.state_memory import StateMemory
 from glimpse.envs import GlimpseVectorEnv, options_of, play
@@ -101,7 +101,7 @@ def test_memory_learns_at_the_full_rate():
         model = tiny_model(ATTEND, f"--attention.places={places}")
         names = {parameter: name for name, parameter in model.named_parameters()}
         groups = make_optimizer(model, TrainSettings(attention_lr_mult=0.25)).param_groups
-        found = {group["part"]: {names[parameter] for parameter in group["params"]} for group in groups}
+        found = {group["lr_mult"]: {names[parameter] for parameter in group["params"]} for group in groups}
         assert found[0.25] == under(model, "glimpses.attention")
         assert found[1.0] == under(model, "") - found[0.25] >= under(model, "recall")
 

@@ -80,7 +80,7 @@ def test_training_from_a_config_file(tmp_path):
 
 def test_test_scores_are_of_the_best_weights(tmp_path, monkeypatch, few_test_images):
     errors = iter([0.25, 0.75, 0.5])
-    monkeypatch.setattr(ClassificationTask, "validate", lambda self: {"error": next(errors)})
+    monkeypatch.setattr(ClassificationTask, "validation_record", lambda self, scores: {"error": next(errors)})
     assert train_main([*tiny({"train.lr": 0.05}), f"--run_dir={tmp_path / 'run'}"]) == 0
     run = Run.open(tmp_path / "run")
     result = run.read_json("result.json")
@@ -88,7 +88,7 @@ def test_test_scores_are_of_the_best_weights(tmp_path, monkeypatch, few_test_ima
     data = build_data(run.config.data).test
     best = score(load(run.folder), data, limit=100)
     last = score(resumed(run).task.model, data, limit=100)
-    assert result["test"]["hit"] == best["hit"] != last["hit"]
+    assert result["test"]["hit"] == best.hit != last.hit
 
 
 def test_equal_commands_make_equal_runs(tmp_path, few_test_images):

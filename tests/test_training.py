@@ -17,7 +17,7 @@ from glimpse.tasks.classification import ClassificationTask
 from glimpse.tasks.settings import load_config
 from glimpse.training.engine import Engine
 from glimpse.training.run import BEST, Run
-from glimpse.training.train import describe, train
+from glimpse.training.train import train
 
 SHORT = {"train.epochs": 2, "train.limit": 128, "score.limit": 100}
 MODELS = {
@@ -52,7 +52,7 @@ def trainings(tmp_path_factory):
 
             config, folder = tiny_config({**SHORT, **MODELS[kind]}), tmp_path_factory.mktemp(kind) / "run"
             with redirect_stdout(io.StringIO()) as said:
-                scores = train(config, name=kind, folder=folder, remark=remark)
+                scores = train(config, name=kind, folder=folder, suffix=remark)
             done[kind] = Run(folder, config), scores, said.getvalue().splitlines(), left
         return done[kind]
 
@@ -69,7 +69,7 @@ def test_returns_the_test_scores_of_the_best_weights(kind, trainings):
     assert ("hit" in scores) == (kind != "cnn")
     assert result["valid"] == run.load(BEST)[1]
     how = {"soft": "soft", "cnn": None}.get(kind, "hard")
-    assert score(load(run.folder), build_data(run.config.data).test, how=how, limit=150) == scores
+    assert score(load(run.folder), build_data(run.config.data).test, how=how, limit=150).as_dict() == scores
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -114,7 +114,7 @@ def test_seconds_left_are_those_of_an_average_epoch():
     ],
 )
 def test_descriptions(options, words):
-    assert describe(tiny_model_config(*options)) == words
+    assert tiny_model_config(*options).describe() == words
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -180,16 +180,16 @@ def test_resuming_an_interrupted_run_is_exact(kind, trainings, tmp_path, capsys,
     """Stopped by hand in the second epoch, then gone on with."""
     straight, scores, lines, _ = trainings(kind)
     run = Run(tmp_path / "run", straight.config)
-    losses, steps = ClassificationTask.losses, []
+    loss_terms, steps = ClassificationTask.loss_terms, []
 
     def interrupted(self, *arguments):
         steps.append(None)
         if len(steps) == 4:
             raise KeyboardInterrupt
-        return losses(self, *arguments)
+        return loss_terms(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ClassificationTask, "losses", interrupted)
+        patch.setattr(ClassificationTask, "loss_terms", interrupted)
         with pytest.raises(KeyboardInterrupt):
             train(run.config, name=kind, folder=run.folder)
     assert f"Stopped. Go on with:\n    python train.py --resume {run.folder}\n" in capsys.readouterr().out
@@ -197,7 +197,7 @@ def test_resuming_an_interrupted_run_is_exact(kind, trainings, tmp_path, capsys,
     torch.manual_seed(99)  # of no importance
     assert train(run.config, run=run) == scores
     out = capsys.readouterr().out
-    assert "Going on after epoch 1\n" in out and "Unlike before" not in out
+    assert "Going on after epoch 1\n" in out and "Different from the first part" not in out
     assert_same_run(run, straight)
     assert out.splitlines()[0] == lines[0]
 
@@ -207,4 +207,5 @@ def test_going_on_in_another_way_is_said(trainings, tmp_path, capsys):
     run = Run(shutil.copytree(finished.folder, tmp_path / "run"), finished.config)
     run.write_json("meta.json", {**run.read_json("meta.json"), "threads": 7})
     assert train(run.config, run=run) == scores
-    assert "Unlike before, with threads 1: the same up to rounding, not bit for bit\n" in capsys.readouterr().out
+    message = "Different from the first part of this run: threads 1. Results will match up to rounding, not bit for bit"
+    assert f"{message}\n" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from runs_helpers import REPOSITORY, train_main
 from translation_helpers import options, untrained, write_text
 
 from glimpse.tasks.settings import load_config
-from glimpse.training.load import load_translator
+from glimpse.tasks.translation import TranslationTask
 from glimpse.training.run import Run
 
 
@@ -98,13 +98,13 @@ def test_input_that_is_not_utf8(runs, capsys, monkeypatch):
 
 def test_one_text_is_no_list(runs):
     with pytest.raises(ValueError, match="texts must be a list of sentences, got the one text 'one dog'"):
-        load_translator(runs / "trained").translate("one dog")
+        TranslationTask.load(Run.open(runs / "trained")).translate("one dog")
 
 
 def test_translate_as_json(runs, capsys):
     assert evaluate("translate", runs / "trained", "one dog", "two tree !", "--json", "--read", "hard") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    expected = load_translator(runs / "trained").translate(["one dog", "two tree !"], how="hard")
+    expected = TranslationTask.load(Run.open(runs / "trained")).translate(["one dog", "two tree !"], how="hard")
     for found, one in zip(lines, expected, strict=True):
         assert tuple(found["source"]) == one.pair.source and tuple(found["words"]) == one.words
         assert found["weights"] == one.weights.tolist() and found["places"] == one.places.tolist()
@@ -114,7 +114,7 @@ def test_translate_as_json(runs, capsys):
 
 def test_dates_are_said_without_spaces_and_raw_text_is_split(runs, capsys):
     assert evaluate("translate", runs / "dates", "Sunday, the 3rd of MAY 1998") == 0
-    [one] = load_translator(runs / "dates").translate(["sunday , the 3 rd of may 1 9 9 8"])
+    [one] = TranslationTask.load(Run.open(runs / "dates")).translate(["sunday , the 3 rd of may 1 9 9 8"])
     assert capsys.readouterr().out == "".join(one.words) + "\n"
     assert evaluate("translate", runs / "raw", "3 Men.", "--json") == 0
     assert json.loads(capsys.readouterr().out)["source"] == ["3", "men", "."]
@@ -123,7 +123,7 @@ def test_dates_are_said_without_spaces_and_raw_text_is_split(runs, capsys):
 def test_unknown_words_are_named(runs, capsys):
     assert evaluate("translate", runs / "rare", "seven dog", "seven odd tree") == 0
     captured = capsys.readouterr()
-    assert captured.err == "Unknown words, read as such: seven, odd\n" and captured.out.count("\n") == 2
+    assert captured.err == "Unknown words, replaced by <unknown>: seven, odd\n" and captured.out.count("\n") == 2
 
 
 @pytest.mark.parametrize(
@@ -134,16 +134,20 @@ def test_unknown_words_are_named(runs, capsys):
         ("translate {trained} --file {latin}", "{latin}, line 1, must be UTF-8, but has other bytes: .*"),
         ("translate {trained} nine", "{trained} does not know 'nine' of sentence 1, 'nine'"),
         ("translate {trained} one --file {gap}", "sentence 3 must have words, got ''"),
-        ("translate {classifier} one", "{classifier} is not the run of a translator, but of model recurrent_attention"),
+        (
+            "translate {classifier} one",
+            "{classifier} classifies: translate is not for it, but score, compare, animate, glimpses, coverage, report "
+            "and variance are",
+        ),
         ("translate {tmp}/none one", "{tmp}/none is not a run folder: there is no config.yaml in it; .*"),
-        ("caption {dates} {latin}", "{dates} does not write captions: it is a run of model translator"),
+        ("caption {dates} {latin}", "{dates} translates: caption is not for it, but .*"),
         (
             "animate {dates} --out {tmp}/x.gif",
-            "{dates} translates: score, compare, glimpses, report and translate are for it, others are not",
+            "{dates} translates: animate is not for it, but score, compare, glimpses, report and translate are",
         ),
-        ("coverage {dates} --out {tmp}/x.png", "{dates} translates: .*"),
-        ("variance {dates} --out {tmp}/x.png", "{dates} translates: .*"),
-        ("compare --configs {captions} --out {tmp}/x", "{captions} writes captions: .*"),
+        ("coverage {dates} --out {tmp}/x.png", "{dates} translates: coverage is not for it, but .*"),
+        ("variance {dates} --out {tmp}/x.png", "{dates} translates: variance is not for it, but .*"),
+        ("compare --configs {captions} --out {tmp}/x", "{captions} writes captions: compare is not for it, but .*"),
     ],
 )
 def test_mistakes(command, message, runs, tmp_path, capsys):

@@ -19,7 +19,7 @@ from translation_helpers import make, options, untrained, write_text
 import glimpse
 from glimpse import losses
 from glimpse.attention.annotation import Attention
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.data.date_formats import split_date
 from glimpse.data.sentence_pairs import Pair, pairs_of
 from glimpse.data.vocabulary import UNKNOWN
@@ -27,19 +27,23 @@ from glimpse.errors import ConfigError, RunError
 from glimpse.evaluation import translate as translate_module
 from glimpse.evaluation.translate import TrainedTranslator, translate
 from glimpse.metrics.translations import Translation, TranslationScores, bleu
+from glimpse.models.decoding import BeamSearch
 from glimpse.models.encoder_decoder import Translator
 from glimpse.models.sentence_encoder import Sentences
 from glimpse.tasks import translation
 from glimpse.tasks.base import build_task
 from glimpse.tasks.captioning import CaptioningTask
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.tasks.classification_commands import load_runs
 from glimpse.tasks.sequences import SequenceTask
 from glimpse.tasks.settings import load_config
 from glimpse.tasks.translation import TranslationTask
-from glimpse.training.load import load_runs, load_translator
+from glimpse.training.load import open_runs
 from glimpse.training.run import Run
-from glimpse.training.train import describe, train
+from glimpse.training.train import train
 
 TEST = TranslationTask.test
+SEARCH = BeamSearch(max_length=12)
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +61,16 @@ def terms_of(task, seed=3):
 
 def test_captions_and_translations_learn_alike(tasks):
     """The one method, for both tasks."""
-    for name in ("losses", "baseline", "validate", "describe"):
+    for name in ("loss_terms", "validate", "validation_record", "format_scores"):
         assert getattr(CaptioningTask, name) is getattr(TranslationTask, name) is getattr(SequenceTask, name), name
     assert TEST is SequenceTask.test
     assert type(tasks["soft"].model.decoder.attention) is Attention
 
 
-def test_what_is_shown(tasks):
+def test_inputs_and_targets(tasks):
     task = tasks["soft"]
     batch = next(iter(task.batches(0)))
-    source, said = task.shown(batch)
+    source, said = task.inputs_and_targets(batch)
     assert isinstance(source, Sentences) and source.words.shape == (16, batch.width)
     for row, pair in enumerate(batch.pairs):
         words = [task.source_vocabulary.words[number - 4] for number in source.words[row, : source.lengths[row]]]
@@ -76,7 +80,7 @@ def test_what_is_shown(tasks):
 def test_soft_terms(tasks):
     task = tasks["soft"]
     batch, terms = terms_of(task)
-    source, said = task.shown(batch)
+    source, said = task.inputs_and_targets(batch)
     words, lengths = task.vocabulary.encode(said)
     telling = task.model(source, words, noise=Noise(3))
     assert_close(terms["cross_entropy"][1], losses.caption_cross_entropy(telling.logits, words[:, 1:], lengths))
@@ -88,7 +92,7 @@ def test_hard_terms(tasks):
     task = tasks["hard"]
     task.model.average_reward.fill_(math.inf)
     batch, terms = terms_of(task)
-    source, said = task.shown(batch)
+    source, said = task.inputs_and_targets(batch)
     words, lengths = task.vocabulary.encode(said)
     telling = task.model(source, words, noise=Noise(3))
     rewards = telling.logits.detach().log_softmax(-1).gather(-1, words[:, 1:].unsqueeze(-1)).squeeze(-1)
@@ -110,7 +114,7 @@ def test_some_batches_of_a_hard_model_may_be_read_softly():
     task.on_progress(0.0)
     assert terms_of(task)[1].keys() == {"cross_entropy"}
     task.on_progress(1.0)
-    assert task.soft_fraction == 0.5
+    assert task.estimator.soft_fraction_at(task.progress) == 0.5
 
 
 @pytest.mark.parametrize("read", ["soft", "hard"])
@@ -122,8 +126,8 @@ def test_without_a_choice(read):
     if read == "hard":
         assert float(terms["reinforce"][1].detach()) == 0 and float(terms["neg_entropy"][1].detach()) == 0
     scores = task.validate()
-    assert scores["on_span"] is None and "exact" in scores
-    assert describe(load_config(options(read=read, attention__places="none"))) == "translation without attention"
+    assert scores.aligned and scores.on_span is None and scores.as_dict()["on_span"] is None
+    assert load_config(options(read=read, attention__places="none")).describe() == "translation without attention"
 
 
 # Scores
@@ -140,8 +144,8 @@ def said(text, source="x y z", references=("a b",), spans=(), places=None, width
 
 def test_exact_by_hand():
     scores = TranslationScores.of([said("a b"), said("a"), said("b a", references=("a b", "b a")), said("a b c")])
-    assert scores["sentences"] == 4 and scores["exact"] == 0.5
-    assert "on_span" not in scores
+    assert scores.sentences == 4 and scores.exact == 0.5
+    assert not scores.aligned and "on_span" not in scores.as_dict()
 
 
 def test_bleu_by_hand():
@@ -167,10 +171,11 @@ def test_scores_by_length():
         said(text, "w " * length, references, ((0, 1),))
         for length, (text, references) in [(1, right), (5, wrong), (6, right), (10, right), (23, wrong)]
     ]
-    scores = TranslationScores.of(aligned)
+    scores = TranslationScores.of(aligned).as_dict()
     by_length = {key: value for key, value in scores.items() if "_words_" in key}
     assert by_length == {"exact_words_1-5": 0.5, "exact_words_6-10": 1.0, "exact_words_21-25": 0.0}
-    scores = TranslationScores.of([one._replace(pair=one.pair._replace(spans=())) for one in aligned])
+    unaligned = [one._replace(pair=one.pair._replace(spans=())) for one in aligned]
+    scores = TranslationScores.of(unaligned).as_dict()
     assert [key for key in scores if "_words_" in key] == ["BLEU_words_1-5", "BLEU_words_6-10", "BLEU_words_21-25"]
     assert scores["BLEU_words_6-10"] == pytest.approx(1)
 
@@ -180,9 +185,9 @@ def test_attention_on_the_words_meant():
     one = said("a b c d", spans=spans, places=[1, 2, 2, 1])  # the last is beside, the third is from nowhere
     longer = said("a b c d e", spans=spans, places=[0, 2, 2, 0, 1])
     shorter = said("a", spans=spans, places=[2])
-    assert TranslationScores.of([one])["on_span"] == pytest.approx(2 / 3)
-    assert TranslationScores.of([one, longer, shorter])["on_span"] == pytest.approx((2 + 2 + 1) / 7)
-    assert TranslationScores.of([said("a b", spans=spans, width=1)])["on_span"] is None  # there was no choice
+    assert TranslationScores.of([one]).on_span == pytest.approx(2 / 3)
+    assert TranslationScores.of([one, longer, shorter]).on_span == pytest.approx((2 + 2 + 1) / 7)
+    assert TranslationScores.of([said("a b", spans=spans, width=1)]).on_span is None  # there was no choice
 
 
 def test_translations_come_in_order_whatever_the_batches(tasks):
@@ -190,7 +195,7 @@ def test_translations_come_in_order_whatever_the_batches(tasks):
     pairs = pairs_of(task.data.valid, 25)
     assert pairs == task.data.valid.frozen(slice(25))
     together, apart = (
-        translate(task.model, task.source_vocabulary, task.vocabulary, pairs, max_length=12, batch_size=size)
+        translate(task.model, task.source_vocabulary, task.vocabulary, pairs, search=SEARCH, batch_size=size)
         for size in (500, 4)
     )
     assert [one.pair for one in together] == pairs
@@ -213,23 +218,27 @@ def test_validation_is_greedy_and_the_test_has_its_beam(monkeypatch):
 
     monkeypatch.setattr(translate_module, "beam", watched)
     scores = task.validate()
-    assert calls == [{"beam_width": 1, "length_penalty": 0.7, "max_length": 12, "mode": "soft"}]
-    assert scores["sentences"] == 4 and scores["error"] == 1 - scores["exact"]
-    assert task.describe({"exact": 0.5}) == "exact 50.00"
+    assert calls == [{"beam_width": 1, "length_penalty": 0.0, "max_length": 12, "mode": "soft"}]
+    assert scores.sentences == 4
+    assert task.validation_record(scores) == {"error": 1 - scores.exact, **scores.as_dict()}
+    assert task.format_scores({"exact": 0.5}) == "exact 50.00"
     monkeypatch.setattr(translation, "translate", lambda *arguments, **options: calls.append((arguments, options)))
-    monkeypatch.setattr(translation, "score_translations", lambda told: {})
+    monkeypatch.setattr(TranslationScores, "of", lambda translations: None)
     TEST(task)
     (*_, pairs), found = calls[-1]
-    assert len(pairs) == 5000 and (found["width"], found["batch_size"], found["how"]) == (3, 15, "soft")
+    assert len(pairs) == 5000 and (found["batch_size"], found["how"]) == (15, "soft")
+    assert found["search"] == BeamSearch(beam_width=3, length_penalty=0.7, max_length=12)
 
 
 def test_a_decoder_never_says_that_it_does_not_know(tmp_path):
     task = make(data__kind="parallel", data__root=write_text(tmp_path / "text"), train__batch_size=4)
     with torch.no_grad():
         task.model.decoder.to_words.bias[UNKNOWN] = 100.0
-    told = translate(task.model, task.source_vocabulary, task.vocabulary, pairs_of(task.data.test), max_length=6)
+    told = translate(task.model, task.source_vocabulary, task.vocabulary, pairs_of(task.data.test), search=SEARCH)
     assert told and all("<unknown>" not in one.words for one in told)
-    assert task.goal == "BLEU" and task.validate()["error"] == pytest.approx(1 - task.validate()["BLEU"])
+    scores = task.validate()
+    assert task.selection_metric == "BLEU"
+    assert task.validation_record(scores)["error"] == pytest.approx(1 - scores.bleu)
 
 
 # Runs
@@ -239,7 +248,9 @@ def test_a_decoder_never_says_that_it_does_not_know(tmp_path):
 def few_test_sentences():
     """Spares the scoring of all of them; that a test takes all is looked at above."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TranslationTask, "test", lambda self: self.scores(self.data.test, self.score.beam_width, 40))
+        patch.setattr(
+            TranslationTask, "test", lambda self: self.evaluate(self.data.test, search=self.config.search(), limit=40)
+        )
         yield
 
 
@@ -256,7 +267,7 @@ def test_stopped_and_resumed_is_the_same(read, tmp_path, capsys):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(straight.config, name="", folder=tmp_path / "run", remark=stop)
+        train(straight.config, name="", folder=tmp_path / "run", suffix=stop)
     assert train_main(["--resume", str(tmp_path / "run")]) == 0
     assert_same_run(Run.open(tmp_path / "run"), straight)
     assert straight.read_json("result.json")["test"]["sentences"] == 40
@@ -282,7 +293,7 @@ def test_weights_for_other_words_are_refused(tmp_path):
     run = untrained(tmp_path / "run", **settings)
     make(**settings, init_from=run.folder)
     swap_words(tmp_path / "text", "dog", "cat")
-    with pytest.raises(RunError, match="run knows as many words as there are in the data, but others: not cat$"):
+    with pytest.raises(RunError, match="vocabulary of init_from .*run does not match the data: cat is missing$"):
         make(**settings, init_from=run.folder)
 
 
@@ -293,10 +304,10 @@ def test_going_on_with_other_words_is_refused(tmp_path, capsys):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(load_config(options(**settings, train__limit="null")), name="", folder=tmp_path / "run", remark=stop)
+        train(load_config(options(**settings, train__limit="null")), name="", folder=tmp_path / "run", suffix=stop)
     swap_words(tmp_path / "text", "dog", "cat")
     assert train_main(["--resume", str(tmp_path / "run")]) == 2
-    message = "is not what it was begun with: other source words ("
+    message = "has changed since training began: other source words ("
     assert message in (error := capsys.readouterr().err) and "dog then, cat now" in error
     swap_words(tmp_path / "text", "cat", "dog")
     assert train_main(["--resume", str(tmp_path / "run")]) == 0
@@ -334,7 +345,10 @@ def test_load(tmp_path):
     found = loaded.translate(texts)
     assert [one.pair.source for one in found] == [split_date(text) for text in texts]
     expected = translate(
-        *loaded[1:4], [Pair(split_date(text), ()) for text in texts], width=2, max_length=12, batch_size=15
+        *loaded[1:4],
+        [Pair(split_date(text), ()) for text in texts],
+        search=SEARCH._replace(beam_width=2),
+        batch_size=15,
     )
     for one, other in zip(found, expected, strict=True):
         assert one.words == other.words and one.weights.equal(other.weights)
@@ -348,7 +362,7 @@ def test_load(tmp_path):
 
 def test_unknown_words_that_were_met_in_training(tmp_path):
     settings = {"data__kind": "parallel", "data__root": write_text(tmp_path / "text"), "train__batch_size": 4}
-    loaded = load_translator(untrained(tmp_path / "run", **settings, encoder__min_count=5).folder)
+    loaded = TranslationTask.load(Run.open(untrained(tmp_path / "run", **settings, encoder__min_count=5).folder))
     assert "one" not in loaded.source_vocabulary.words and "dog" in loaded.source_vocabulary.words
     [translated] = loaded.translate(["one dog"])
     assert translated.pair.source == ("one", "dog")
@@ -359,14 +373,14 @@ def test_unknown_words_that_were_met_in_training(tmp_path):
 
 def test_other_runs_are_no_translators(tmp_path):
     run = Run.create(load_config([]), name="", metadata={}, folder=tmp_path / "run")
-    with pytest.raises(RunError, match="is not the run of a translator, but of model recurrent_attention"):
-        load_translator(run.folder)
+    with pytest.raises(RunError, match="run classifies: it cannot be loaded as one that translates"):
+        TranslationTask.load(Run.open(run.folder))
 
 
-def test_translators_are_not_compared(tmp_path):
+def test_translators_are_no_classifiers(tmp_path):
     run = untrained(tmp_path / "run")
-    with pytest.raises(RunError, match="run translates: score, compare, glimpses, report and translate are for it"):
-        load_runs([run.folder])
+    with pytest.raises(RunError, match="run translates: it cannot be loaded as one that classifies"):
+        load_runs(ClassificationTask, open_runs([run.folder]))
 
 
 def test_broken_words(tmp_path):
@@ -374,7 +388,7 @@ def test_broken_words(tmp_path):
     shutil.copytree(run.folder, tmp_path / "broken")
     (tmp_path / "broken" / "meta.json").write_text('{"words": ["a"]}')
     with pytest.raises(RunError, match="meta.json is broken: KeyError"):
-        load_translator(tmp_path / "broken")
+        TranslationTask.load(Run.open(tmp_path / "broken"))
 
 
 @pytest.mark.parametrize(
@@ -408,7 +422,15 @@ def test_broken_words(tmp_path):
         ({"encoder__min_count": 0}, "encoder.min_count must be at least 1, got 0"),
         ({"encoder__dropout": 1.0}, r"encoder.dropout must be in \[0, 1\), got 1.0"),
         ({"loss__doubly_stochastic": 0.1}, "^loss.doubly_stochastic is a setting of model captioner, and the mode"),
-        ({"loss__baseline": "learned"}, "^estimator.baseline must be one of none, moving_average, got 'learned'"),
+        (
+            {"loss__baseline": "learned"},
+            "^estimator.baseline must be one of none, self_critical, leave_one_out, moving_average with model "
+            "translator, got 'learned'",
+        ),
+        (
+            {"estimator__reward": "gain"},
+            "^estimator.reward must be one of accuracy, log_likelihood, above_chance with model translator, got 'gain'",
+        ),
         ({"train__batch_size": 65}, "train.batch_size must be at most 64 .train.limit., got 65"),
     ],
 )
@@ -429,13 +451,11 @@ def test_more_than_there_is(tmp_path):
         make(data__kind="parallel", data__root=root, train__limit="null", train__batch_size=25)
 
 
-def test_a_task_that_leaves_things_open(tasks):
-    task = tasks["soft"]
-    for what in (lambda: SequenceTask.goal.fget(task), lambda: SequenceTask.shown(task, None)):
-        with pytest.raises(NotImplementedError):
-            what()
-    with pytest.raises(NotImplementedError):
-        SequenceTask.scores(task, None, 1, None)
+def test_a_task_that_leaves_things_open_cannot_be_made():
+    with pytest.raises(
+        TypeError, match="abstract class SequenceTask with abstract methods .*evaluate.*inputs_and_targ"
+    ):
+        SequenceTask(None, None, None, ALONE, vocabulary=None)
 
 
 # Configs
@@ -447,7 +467,7 @@ def test_configs_of_dates(name):
     task = build_task(config, ALONE, open_run=Run.open)
     assert task.model.encoder.whole == (name == "dates_none")
     assert (task.model.mixer is not None) == (name == "dates_self")
-    assert task.model.mode == ("hard" if name == "dates_hard" else "soft") and task.max_length >= 11
+    assert task.model.mode == ("hard" if name == "dates_hard" else "soft") and task.config.decoder.max_length >= 11
 
 
 @pytest.mark.parametrize("name", ["multi30k_soft", "multi30k_none"])

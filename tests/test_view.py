@@ -4,8 +4,7 @@ import pytest
 import torch
 from matplotlib.patches import Ellipse, Rectangle
 
-from glimpse.attention.distributions import Gaussian
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Gaussian, Noise
 from glimpse.data import Batch
 from glimpse.evaluation.glimpse_traces import looks_of, seen_patches
 from glimpse.tasks.build import make_model

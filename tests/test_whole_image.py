@@ -8,7 +8,7 @@ from runs_helpers import REPOSITORY, new_engine, silent
 from runs_helpers import tiny_config as tiny_run_config
 
 from glimpse import losses
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.distributed import Processes
 from glimpse.evaluation.classify import observe, score
 from glimpse.models.whole_image import WholeImage
@@ -40,7 +40,7 @@ def some_images(batch=4):
 def test_a_rollout_of_one_answer_and_no_glimpse(kind, batch):
     rollout = make(kind)(some_images(batch))
     assert rollout.logits.shape == (batch, 1, 5)
-    assert rollout.locations.shape == rollout.stds.shape == (batch, 0, 0)
+    assert rollout.locations.shape == rollout.stds.shape == (batch, 0, 2)
     assert rollout.log_probs.shape == rollout.entropies.shape == (batch, 0)
     assert rollout.glimpse_vectors.shape[:2] == (batch, 0)
     assert rollout.baselines is None and rollout.attention_weights is None
@@ -169,10 +169,10 @@ def test_scored_once_and_without_hits(kind, mode):
     answers = [int(model(images[i : i + 1]).logits.argmax()) for i in range(30)]
     wrong = sum(answer != target for answer, target in zip(answers, targets.tolist(), strict=True))
     scores = score(model, data, mode=mode, rollouts=2, batch_size=7)
-    assert scores.keys() == {"images", "error", "interval"}
-    assert scores["error"] == [wrong / 30] and len(scores["interval"]) == 1
+    assert scores.as_dict().keys() == {"images", "error", "interval"}
+    assert scores.error == [wrong / 30] and len(scores.interval) == 1
     outcome = observe(model, data, mode=mode, rollouts=2, batch_size=7)
-    assert outcome.locations.shape == (30, 2 if mode == "averaged" else 1, 0, 0) and outcome.hit is None
+    assert outcome.locations.shape == (30, 2 if mode == "averaged" else 1, 0, 2) and outcome.hit is None
     assert_close(outcome.answers[:, 0], model(images).logits[:, 0].softmax(-1), 1e-6)
 
 

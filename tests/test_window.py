@@ -7,7 +7,7 @@ import torch
 from helpers import assert_close, draw, reached, sum_of_hard_contexts, under
 
 from glimpse.attention.annotation import Annotations, Attention
-from glimpse.attention.noise import Noise
+from glimpse.attention.distributions import Noise
 from glimpse.attention.scorers import SCORERS
 from glimpse.attention.window import Window, grid_positions, sequence_positions
 

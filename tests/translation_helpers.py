@@ -65,7 +65,7 @@ def untrained(folder, **settings: Any) -> Run:
     """A run folder of a translator that has learned nothing."""
     config = load_config(options(**settings))
     task = build_task(config, ALONE, open_run=Run.open)
-    run = Run.create(config, name=folder.name, about=task.metadata(), folder=folder)
+    run = Run.create(config, name=folder.name, metadata=task.metadata(), folder=folder)
     run.save(BEST, {f"model.{key}": value for key, value in task.model.state_dict().items()}, {})
     return run
 

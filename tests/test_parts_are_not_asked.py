@@ -1,0 +1,122 @@
+"""No code asks which part it has: parts are found by their registries and asked what they do.
+
+The syntax tree of every module is read. Outside a part's own files there is no comparison with the registered name of a
+part, no isinstance of a class of settings, models, tasks, sensors or data, and no truth test of a read mode.
+"""
+
+import ast
+import functools
+import inspect
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+import glimpse
+from glimpse.attention.placement import RULES
+from glimpse.attention.scorers import SCORERS
+from glimpse.attention.settings import ATTENTIONS, SENSORS
+from glimpse.config.schema import Settings
+from glimpse.data.settings import DATASETS
+from glimpse.losses.estimators import ESTIMATORS
+from glimpse.losses.policy_gradient import BASELINES, REWARDS
+from glimpse.models.settings import ENCODERS
+from glimpse.tasks.base import TASKS
+from glimpse.tasks.settings import MODELS
+
+PACKAGE = Path(glimpse.__file__).parent
+REGISTRIES = (RULES, ATTENTIONS, SENSORS, DATASETS, BASELINES, ESTIMATORS, REWARDS, ENCODERS, TASKS, MODELS)
+NAMES = {name for registry in REGISTRIES for name in registry} | {*SCORERS}
+READ_MODES = {"mode", "read", "how"}
+
+# Files that are about some parts by name, with the reason.
+OWN = {
+    "config/upgrade.py": "translates the names of older formats",
+    "models/whole_image.py": "the two whole-image networks",
+    "evaluation/translation_traces.py": "defines `attends`",
+    "evaluation/comparison.py": "defines `attends`",
+}
+
+
+def modules():
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).as_posix() not in OWN]
+
+
+@functools.cache
+def tree(path):
+    return ast.parse(path.read_text())
+
+
+def compared_strings(node):
+    """The strings that a comparison or a match has on either side, in a tuple too."""
+    sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.value]
+    for side in sides:
+        parts = side.elts if isinstance(side, ast.Tuple | ast.List | ast.Set) else [side]
+        yield from (part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_no_registered_name_is_compared(path):
+    found = [
+        f"line {node.lineno}: {text!r}"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Compare | ast.MatchValue)
+        for text in compared_strings(node)
+        if text in NAMES
+    ]
+    assert not found
+
+
+def names_of_classes(node):
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            yield part.id
+        elif isinstance(part, ast.Attribute):
+            yield part.attr
+
+
+@functools.cache
+def part_classes():
+    """The names of all classes of settings, modules, tasks and data of the package."""
+    from glimpse.data.base import DataSet
+    from glimpse.data.captions import CaptionData
+    from glimpse.data.sentence_pairs import TranslationData
+    from glimpse.tasks.base import Task
+
+    def below(cls):
+        return {cls, *(each for child in cls.__subclasses__() for each in below(child))}
+
+    bases = (Settings, nn.Module, Task, DataSet, CaptionData, TranslationData)
+    found = {cls for base in bases for cls in below(base)}
+    return {cls.__name__ for cls in found if inspect.getmodule(cls).__name__.startswith("glimpse.")} | {"Sensor"}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_no_isinstance_of_a_part(path):
+    own = {node.name for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)}
+    found = [
+        f"line {node.lineno}: {name}"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) in ("isinstance", "issubclass")
+        for name in names_of_classes(node.args[1])
+        if name in part_classes() - own
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_no_truth_test_of_a_read_mode(path):
+    def is_mode(node):
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        return name in READ_MODES
+
+    found = []
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.If | ast.IfExp | ast.While):
+            tests = [node.test, *(node.test.values if isinstance(node.test, ast.BoolOp) else [])]
+            tests += [test.operand for test in tests if isinstance(test, ast.UnaryOp)]
+            found += [f"line {node.lineno}" for test in tests if is_mode(test)]
+        if isinstance(node, ast.Compare) and is_mode(node.left):
+            nones = [one for one in node.comparators if isinstance(one, ast.Constant) and one.value is None]
+            found += [f"line {node.lineno}" for _ in nones]
+    assert not found
