@@ -48,11 +48,11 @@ class Sizes(NamedTuple):
 DIGITS, PHOTOS = Sizes(49, 128, 128, 256, 128, 47), Sizes(81, 1280, 512, 512, 512, 2600)
 
 
-def make_decoder(sizes: Sizes, how: ReadMode = "soft") -> Decoder:
+def make_decoder(sizes: Sizes, mode: ReadMode = "soft") -> Decoder:
     """A decoder with random weights, always the same."""
     torch.manual_seed(0)
     return Decoder(
-        attention=Attention(state_dim=sizes.state, annotation_dim=sizes.annotation, mode=how, dim=sizes.scores),
+        attention=Attention(state_dim=sizes.state, annotation_dim=sizes.annotation, mode=mode, dim=sizes.scores),
         vocabulary_size=sizes.words,
         embed_dim=sizes.embed,
         state_dim=sizes.state,
@@ -110,9 +110,9 @@ def training() -> None:
     table(times, "encoded each time")
 
 
-def searching(what: str, sizes: Sizes, how: ReadMode) -> None:
+def searching(what: str, sizes: Sizes, mode: ReadMode) -> None:
     """Captions of the same images, whose annotations are ready, searched for together and one at a time."""
-    decoder = let_it_end(make_decoder(sizes, how))
+    decoder = let_it_end(make_decoder(sizes, mode))
     with torch.no_grad():
         together = decoder.attention.annotate(some_annotations(sizes))
     alone = [Annotations(values[None], keys[None], None) for values, keys in zip(*together[:2], strict=True)]
@@ -135,7 +135,7 @@ def searching(what: str, sizes: Sizes, how: ReadMode) -> None:
         }
     )
     print(
-        f"\nCaptions of {BATCH} {what}, {how}, beam width {WIDTH}, {counts[0]} to {counts[-1]} words, "
+        f"\nCaptions of {BATCH} {what}, {mode}, beam width {WIDTH}, {counts[0]} to {counts[-1]} words, "
         f"{sum(counts) / BATCH:.1f} on average; {same} of {BATCH} the same in a batch and alone:\n"
     )
     table(times, "beam, one at a time")
@@ -154,5 +154,5 @@ if __name__ == "__main__":
     print(f"{torch.get_num_threads()} threads\n")
     training()
     for what, sizes in (("images of digits", DIGITS), ("photographs", PHOTOS)):
-        for how in get_args(ReadMode):
-            searching(what, sizes, how)
+        for mode in get_args(ReadMode):
+            searching(what, sizes, mode)

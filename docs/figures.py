@@ -22,10 +22,10 @@ from glimpse.attention.self_attention import SelfAttention
 from glimpse.attention.sensor import Sensor, from_pixels, to_pixels
 from glimpse.attention.settings import ReadMode
 from glimpse.data import ClutteredMNIST
-from glimpse.data.sentence_pairs import Pair
-from glimpse.evaluation.glimpse_traces import look
+from glimpse.data.sentence_pairs import SentencePair
+from glimpse.evaluation.glimpse_traces import trace_glimpses
 from glimpse.evaluation.translate import TrainedTranslator
-from glimpse.evaluation.translation_traces import align
+from glimpse.evaluation.translation_traces import trace_translations
 from glimpse.models.sentence_encoder import encode_sentences
 from glimpse.tasks.translation import TranslationTask
 from glimpse.training.load import load
@@ -60,8 +60,8 @@ def main(arguments: list[str]) -> int:
 def draw_alignment() -> Figure:
     """Which words of a date counted for each character of its translation."""
     loaded = TranslationTask.load(Run.open("dates-soft"))
-    pair = Pair(loaded.script.split(DATE), ())
-    return draw_alignments([align(loaded, [pair], name="dates-soft")])
+    pair = SentencePair(loaded.script.split(DATE), ())
+    return draw_alignments([trace_translations(loaded, [pair], name="dates-soft")])
 
 
 def draw_reads() -> Figure:
@@ -71,13 +71,13 @@ def draw_reads() -> Figure:
     attention = loaded.model.decoder.attention.where(state, notes)
     figure = Figure(figsize=(8, 4.4), layout="constrained")
     grid = figure.add_gridspec(4, 2, width_ratios=(len(words), 1), height_ratios=(1, 1.3, 1, 1.3))
-    for row, how in enumerate(("soft", "hard")):
-        reading = read(attention, notes, how, noise=Noise(0))
+    for row, mode in enumerate(("soft", "hard")):
+        reading = read(attention, notes, mode, noise=Noise(0))
         counts = attention.weights[0]
-        if how == "hard":
+        if mode == "hard":
             counts = torch.nn.functional.one_hot(reading.place[0], len(words)).to(counts)
         bars = figure.add_subplot(grid[2 * row, 0])
-        _draw_shares(bars, words, attention.weights[0], counts, how)
+        _draw_shares(bars, words, attention.weights[0], counts, mode)
         _draw_notes(figure.add_subplot(grid[2 * row + 1, 0]), notes.values[0, :, :FEATURES].T, counts)
         sheet = figure.add_subplot(grid[2 * row + 1, 1])
         _draw_notes(sheet, reading.context[0, :FEATURES, None], torch.ones(1))
@@ -115,7 +115,7 @@ def draw_window() -> Figure:
 
 def draw_crops() -> Figure:
     """The expectation of a glimpse as its std shrinks, and the glimpse itself."""
-    image, _, boxes = _data().take(IMAGES[:1])
+    image, _, boxes = _data().select(IMAGES[:1])
     x0, y0, x1, y1 = boxes[0, 0].tolist()
     mean = from_pixels(torch.tensor([[(x0 + x1) / 2, (y0 + y1) / 2]]), SIDE, SIDE)
     sensor = Sensor(patch_size=12, num_scales=3)
@@ -158,7 +158,9 @@ def draw_glimpses() -> Figure:
     """All glimpses of the shipped classifier, of two images."""
     data = _data()
     names = tuple(data.class_names)
-    return draw_sheet(look(load("cluttered60-hard"), data.take(IMAGES), name="cluttered60-hard", class_names=names))
+    return draw_sheet(
+        trace_glimpses(load("cluttered60-hard"), data.select(IMAGES), name="cluttered60-hard", class_names=names)
+    )
 
 
 FIGURES: dict[str, Callable[[], Figure]] = {
@@ -187,17 +189,17 @@ def _before(loaded: TrainedTranslator, step: int) -> tuple[tuple[str, ...], Anno
     return words, notes, state.hidden
 
 
-def _draw_shares(axes: Axes, words: tuple[str, ...], shares: Tensor, counts: Tensor, how: ReadMode) -> None:
+def _draw_shares(axes: Axes, words: tuple[str, ...], shares: Tensor, counts: Tensor, mode: ReadMode) -> None:
     """Bars of the shares, coloured as far as they count, with the words below."""
     places = range(len(words))
-    color = ATTENTION_COLOR if how == "soft" else READ_COLOR
+    color = ATTENTION_COLOR if mode == "soft" else READ_COLOR
     axes.bar(places, shares.tolist(), 0.7, color=[color if count else "white" for count in counts], edgecolor=QUIET)
     axes.set_xticks(places, words, fontsize=9)
     axes.set(yticks=[], xlim=(-0.5, len(words) - 0.5))
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0)
     axes.set_title(
-        "soft: every note, in its share" if how == "soft" else "hard: one note, drawn", fontsize=10, loc="left"
+        "soft: every note, in its share" if mode == "soft" else "hard: one note, drawn", fontsize=10, loc="left"
     )
 
 

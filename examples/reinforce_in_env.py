@@ -29,7 +29,7 @@ GLIMPSES = 4
 
 def make_envs(model: RecurrentAttention, num_envs: int, split: str) -> VectorEnv:
     """Environments that suit the model; with a margin, as its samples may lie off the image."""
-    options = glimpse.envs.options_of(model)
+    options = glimpse.envs.env_options(model)
     return gymnasium.make_vec(
         ID, num_envs=num_envs, autoreset_mode="Disabled", split=split, reward="accuracy", margin=2.0, **options
     )

@@ -28,7 +28,7 @@ class Processes(NamedTuple):
         """Whether this is the process that writes."""
         return self.rank == 0
 
-    def about(self) -> dict[str, str | int]:
+    def metadata(self) -> dict[str, str | int]:
         """What the last bits of a result depend on."""
         return {"device": str(self.device), "processes": self.world_size, "threads": torch.get_num_threads()}
 
@@ -72,20 +72,20 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
 def processes(device: str = "auto", threads: int = 0) -> Iterator[Processes]:
     """Join the processes that torchrun started, if it did, and leave them at the end."""
     rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    here = choose_device(device, int(os.environ.get("LOCAL_RANK", 0)))
+    chosen = choose_device(device, int(os.environ.get("LOCAL_RANK", 0)))
     if threads:
         torch.set_num_threads(threads)
     if world_size == 1:
-        yield Processes(0, 1, here)
+        yield Processes(0, 1, chosen)
         return
-    if here.type == "cuda":
+    if chosen.type == "cuda":
         if ":" in device:
             raise ConfigError(f"the device of several processes must be cuda, without a number, got {device!r}")
-        torch.cuda.set_device(here)
-        dist.init_process_group("nccl", device_id=here)
+        torch.cuda.set_device(chosen)
+        dist.init_process_group("nccl", device_id=chosen)
     else:
         dist.init_process_group("gloo")
     try:
-        yield Processes(rank, world_size, here)
+        yield Processes(rank, world_size, chosen)
     finally:
         dist.destroy_process_group()

@@ -2,7 +2,7 @@
 
 import torch
 
-from glimpse.data import Batch, DataSet, Splits
+from glimpse.data import Batch, Dataset, Splits
 from glimpse.distributed import Processes
 from glimpse.tasks.build import build_model, make_model
 from glimpse.tasks.classification import ClassificationTask
@@ -118,7 +118,7 @@ def tiny_model(*options, image_shape=(1, 12, 14), num_classes=3):
     return make_model(tiny_config(*options), image_shape=image_shape, num_classes=num_classes)
 
 
-class TinyData(DataSet):
+class TinyData(Dataset):
     """A handful of images held in memory, visited in order."""
 
     def __init__(self, images, targets, boxes=None, *, num_classes=3):

@@ -7,7 +7,7 @@ from helpers import assert_close
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from glimpse.data.dates import Dates
-from glimpse.data.sentence_pairs import Pair
+from glimpse.data.sentence_pairs import SentencePair
 from glimpse.evaluation.translation_traces import check_same_sentences
 from glimpse.view.alignment import HARD_NOTE, SPAN_NOTE, WEIGHT_NOTE, draw_alignments
 
@@ -41,7 +41,7 @@ def test_each_panel_has_the_weights_of_its_sentence_of_its_model():
             assert axes.get_yticks().tolist() == list(range(len(one.words)))
             assert axes.get_ylim() == (len(one.words) - 0.5, -0.5) and axes.get_xlim() == (-0.5, len(pair.source) - 0.5)
             picked = [(line.get_xdata(), line.get_ydata()) for line in axes.lines]
-            if its.how == "hard":
+            if its.mode == "hard":
                 [(x, y)] = picked
                 assert list(x) == one.places.tolist() and list(y) == list(range(len(one.words)))
             else:
@@ -53,7 +53,7 @@ def test_what_is_meant_is_framed_where_it_is_known():
     first, second, _ = draw_alignments([some_aligned()]).axes
     assert rectangles(first) == [(4.5, -0.5, 1, 1), (4.5, 0.5, 1, 1), (1.5, 2.5, 2, 1)]  # none for the third and fifth
     assert rectangles(second) == [(0.5, -0.5, 1, 1), (0.5, 0.5, 1, 1)]
-    unknown = [pair._replace(spans=()) for pair in PAIRS]
+    unknown = [pair._replace(alignment_spans=()) for pair in PAIRS]
     assert [rectangles(axes) for axes in draw_alignments([some_aligned(pairs=unknown)]).axes] == [[], [], []]
 
 
@@ -94,7 +94,7 @@ def test_texts_are_written_as_they_are():
 
 
 def test_of_own_sentences_nothing_is_said_to_be_right_or_wrong():
-    own = [Pair(pair.source, ()) for pair in PAIRS]
+    own = [SentencePair(pair.source, ()) for pair in PAIRS]
     lines = texts(draw_alignments([some_aligned(pairs=own)]))
     assert "0 5 - 3 more" in lines and not any("reference" in line for line in lines)
     assert " ".join(lines[-4:-2]) == WEIGHT_NOTE
@@ -103,9 +103,11 @@ def test_of_own_sentences_nothing_is_said_to_be_right_or_wrong():
 @pytest.mark.parametrize("dpi", [100, 150])
 def test_long_sentences_go_on_beneath_and_nothing_meets_or_is_cut_off(dpi):
     source = tuple(f"word{number}" for number in range(25)) + ("mmmmmmmmmmmmmmmmmmmmmmmm", "the", "$a_$", "ab", ".")
-    pairs = [Pair(source, (("mmmmmmmmmmmm",) * 40, ("b",))), Pair(("a",), (("$b_$",),))]
+    pairs = [SentencePair(source, (("mmmmmmmmmmmm",) * 40, ("b",))), SentencePair(("a",), (("$b_$",),))]
     words = (("mmmmmmmmmmmmmmmmmmmmmmmm", "$x_$") * 12, ("yes",))
-    aligned = [some_aligned(how, words=words, pairs=pairs, name="m" * 150) for how in ("hard", "soft", "hard", "soft")]
+    aligned = [
+        some_aligned(mode, words=words, pairs=pairs, name="m" * 150) for mode in ("hard", "soft", "hard", "soft")
+    ]
     figure = draw_alignments(aligned)
     figure.set_dpi(dpi)
     canvas = FigureCanvasAgg(figure)
@@ -122,9 +124,9 @@ def test_long_sentences_go_on_beneath_and_nothing_meets_or_is_cut_off(dpi):
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(ValueError, match="aligned must be of at least one model, got none"):
+    with pytest.raises(ValueError, match="traces must be of at least one model, got none"):
         draw_alignments([])
-    with pytest.raises(ValueError, match="aligned must be of at least one sentence, got none"):
+    with pytest.raises(ValueError, match="traces must be of at least one sentence, got none"):
         draw_alignments([some_aligned(pairs=(), words=())])
     with pytest.raises(ValueError, match="same sentences, but those of hard and soft differ"):
         draw_alignments([some_aligned(), some_aligned("hard", pairs=PAIRS[::-1], words=WORDS[::-1])])

@@ -198,14 +198,14 @@ def test_mistakes_are_named(command, message, runs, tmp_path, capsys):
 
 
 def test_no_mistake_is_an_error_too(runs, tmp_path, capsys, monkeypatch):
-    align = translation_commands.align
+    trace_translations = translation_commands.trace_translations
 
     def flawless(*arguments, **options):
-        its = align(*arguments, **options)
+        its = trace_translations(*arguments, **options)
         words = [one._replace(words=one.pair.references[0]) for one in its.translations]
         return its._replace(translations=words)
 
-    monkeypatch.setattr(translation_commands, "align", flawless)
+    monkeypatch.setattr(translation_commands, "trace_translations", flawless)
     assert evaluate("glimpses", runs / "text", "--mistakes", "--out", tmp_path / "x.png") == 2
     expected = "no sentence matches: no model is wrong on any of the 6"
     assert capsys.readouterr().err == f"evaluate.py: error: {expected}\n"

@@ -15,7 +15,7 @@ from PIL import Image
 
 from glimpse.data import Batch
 from glimpse.errors import ConfigError
-from glimpse.evaluation.glimpse_traces import look
+from glimpse.evaluation.glimpse_traces import trace_glimpses
 from glimpse.view import video
 from glimpse.view.drawing import CORRECT_COLOR, OTHER_BAR_COLOR, WRONG_COLOR
 from glimpse.view.glimpse_animation import draw_frame, frames, save_animation
@@ -28,17 +28,17 @@ def looks_at(*options, shape=(1, 20, 30), targets=(0, 2), names=NAMES, images=No
     model = tiny_model("--attention.squash=false", *options, image_shape=shape, num_classes=len(names)).eval()
     images = draw_bytes(2, *shape) if images is None else images
     batch = Batch(images, torch.as_tensor(targets), torch.zeros(len(images), 0, 4))
-    return look(model, batch, name=name, class_names=names, sample=True, seed=1)
+    return trace_glimpses(model, batch, name=name, class_names=names, sample=True, seed=1)
 
 
 def answering(looks, answers):
     """The same looks with other answers (T, classes), the same for all images."""
-    answers = torch.as_tensor(answers).expand_as(looks.answers)
+    answers = torch.as_tensor(answers).expand_as(looks.probabilities)
     if looks.targets.is_floating_point():
         right = ((answers > 0.5) == looks.targets.unsqueeze(1).bool()).all(-1)
     else:
         right = answers.argmax(-1) == looks.targets.unsqueeze(1)
-    return looks._replace(answers=answers, right=right)
+    return looks._replace(probabilities=answers, correct=right)
 
 
 def strip(figure, model=0):
@@ -195,7 +195,7 @@ def test_nothing_is_cut_off_and_nothing_meets(options, shape, names):
     figure = draw_frame([answering(looks, [1.0] * len(names))] * 2, 0, 2)
     figure.draw_without_rendering()
     texts = [*figure.texts, *strip(figure)[2].texts, *strip(figure, 1)[2].texts]
-    assert figure.texts[0].get_text() == f"{'long name ' * 4}long name…, {looks.how} attention"
+    assert figure.texts[0].get_text() == f"{'long name ' * 4}long name…, {looks.mode} attention"
     boxes = [text.get_window_extent() for text in texts if text.get_text()]
     boxes += [axes.get_window_extent() for model in range(2) for axes in strip(figure, model)[:2]]
     for box in boxes:

@@ -24,8 +24,8 @@ def rectangles(axes):
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("how", ["soft", "hard"])
-def test_a_frame_has_the_map_of_its_word_of_its_image(how, channels):
-    told = some_told(how, channels=channels)
+def test_a_frame_has_the_map_of_its_word_of_its_image(mode, channels):
+    told = some_told(mode, channels=channels)
     for row, caption in enumerate(CAPTIONS):
         for step, word in enumerate(caption, 1):
             figure = draw_caption_frame([told], row, step)
@@ -35,10 +35,10 @@ def test_a_frame_has_the_map_of_its_word_of_its_image(how, channels):
                 torch.tensor(image.get_array().data), FADED_BRIGHTNESS * told.images[row].float().mean(0) / 255
             )
             weights = told.weights[row][step - 1]
-            assert_close(torch.tensor(cells.get_array().data)[..., 3], MAP_OPACITY[how] * weights / weights.max())
+            assert_close(torch.tensor(cells.get_array().data)[..., 3], MAP_OPACITY[mode] * weights / weights.max())
             assert cells.get_extent() == [0, 30, 24, 0] and axes.get_xlim() == (0, 25) and axes.get_ylim() == (20, 0)
             x0, y0, x1, y1 = box_by_hand(int(told.places[row][step - 1]))
-            assert rectangles(axes) == ([(x0, y0, x1 - x0, y1 - y0)] if how == "hard" else [])
+            assert rectangles(axes) == ([(x0, y0, x1 - x0, y1 - y0)] if mode == "hard" else [])
             assert words(figure) == [*((said, False) for said in caption[: step - 1]), (word, True)]
 
 
@@ -63,7 +63,7 @@ def test_models_side_by_side_and_the_shorter_holds_its_end():
         for axes, its, word in ((left, long, step - 1), (right, short, 1)):
             weights = its.weights[0][word]
             drawn = torch.tensor(axes.images[1].get_array().data)[..., 3]
-            assert_close(drawn, MAP_OPACITY[its.how] * weights / weights.max())
+            assert_close(drawn, MAP_OPACITY[its.mode] * weights / weights.max())
         assert left.get_position().x1 < right.get_position().x0
     assert words(draw_caption_frame([long, short], 0, 4))[-2:] == [("yes", False), ("no", True)]
     assert len(draw_caption_frame([long, short], 1, 2).axes[1].images) == 1  # who says nothing looks at nothing

@@ -11,7 +11,7 @@ from photo_helpers import SPLITS, arguments, draw_photo, evaluate, make_karpathy
 from PIL import Image
 from runs_helpers import train_main
 
-from glimpse.evaluation.describe import describe
+from glimpse.evaluation.caption import caption_dataset
 from glimpse.metrics import captions as caption_metrics
 from glimpse.models.decoding import BeamSearch
 from glimpse.tasks import captioning_commands
@@ -72,12 +72,14 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def said(runs):
-    """What `describe` lets the two trained runs say of the test images."""
+    """What `caption_dataset` lets the two trained runs say of the test images."""
     found = {}
     for name in ("soft", "hard"):
         loaded = CaptioningTask.load(Run.open(runs / name))
         data = build_data(loaded.run.config.data).test
-        found[name] = [" ".join(one.words) for one in describe(loaded.model, loaded.vocabulary, data, search=SEARCH)]
+        found[name] = [
+            " ".join(one.words) for one in caption_dataset(loaded.model, loaded.vocabulary, data, search=SEARCH)
+        ]
     return found
 
 
@@ -160,7 +162,7 @@ def test_caption_reads_as_it_is_told(runs, capsys):
     file = photos_of(runs)[0]
     loaded = CaptioningTask.load(Run.open(runs / "hard"))
     data = build_data(loaded.run.config.data).test
-    [expected] = describe(loaded.model, loaded.vocabulary, data, how="soft", search=SEARCH, limit=1)
+    [expected] = caption_dataset(loaded.model, loaded.vocabulary, data, mode="soft", search=SEARCH, limit=1)
     assert evaluate("caption", runs / "hard", file, "--read", "soft") == 0
     assert capsys.readouterr().out == f"{file}\n    {' '.join(expected.words)}\n"
 
@@ -206,7 +208,7 @@ def test_sheet(runs, said, tmp_path, monkeypatch, capsys):
     assert evaluate("glimpses", runs / "soft", runs / "hard", "--images", 3, 0, "--out", out) == 0
     assert capsys.readouterr().out == f"Wrote {out}\n"
     [[soft, hard]] = drawn
-    assert (soft.name, soft.how, hard.name, hard.how) == ("soft", "soft", "hard", "hard")
+    assert (soft.name, soft.mode, hard.name, hard.mode) == ("soft", "soft", "hard", "hard")
     assert [" ".join(words) for words in soft.captions] == [said["soft"][3], said["soft"][0]]
     assert [" ".join(words) for words in hard.captions] == [said["hard"][3], said["hard"][0]]
     test = build_data(Run.open(runs / "soft").config.data).test

@@ -31,7 +31,7 @@ def test_the_data_is_what_was_told(channels):
         kind, picture = picture_of(image["source"])
         assert kind == "png" and torch.equal(picture.view(20, 25, channels), pixels.permute(1, 2, 0))
     for model, its in zip(data["models"], told, strict=True):
-        assert (model["name"], model["mode"]) == (its.name, its.how)
+        assert (model["name"], model["mode"]) == (its.name, its.mode)
         assert model["grid"] == [2, 3] and model["cell"] == [12, 10]
         assert model["captions"] == [list(caption) for caption in CAPTIONS]
         assert model["places"] == [places.tolist() for places in its.places]
@@ -79,7 +79,7 @@ def test_tables_come_before_the_captions():
 
 def test_a_hundred_images_are_small():
     captions = (("a", "word") * 6,) * 100
-    told = [some_told(how, captions=captions, images=draw_bytes(100, 1, 20, 25)) for how in ("soft", "hard")]
+    told = [some_told(mode, captions=captions, images=draw_bytes(100, 1, 20, 25)) for mode in ("soft", "hard")]
     maps = torch.rand(12, 14, 14, generator=torch.Generator().manual_seed(0))
     told = [its._replace(weights=[maps] * 100) for its in told]
     assert len(report(told)) < 1_000_000
@@ -88,7 +88,7 @@ def test_a_hundred_images_are_small():
 
 def test_wrong_arguments_are_named():
     told = some_told()
-    with pytest.raises(ValueError, match="told must be of at least one model, got none"):
+    with pytest.raises(ValueError, match="traces must be of at least one model, got none"):
         make_caption_report(title="", intro="", traces=[], indices=[], tables=[])
     with pytest.raises(ValueError, match="same images, but those of other and soft differ"):
         report([told, some_told(name="other", images=draw_bytes(2, 1, 20, 25, seed=9))])

@@ -88,12 +88,12 @@ def check_map(page, image, model, word):
         opacities.append(opacity)
         if opacity > 100:  # of what is faint, few bits are left
             assert color == pytest.approx(rgb(ATTENTION_COLOR), abs=2)
-    expected = 255 * MAP_OPACITY[its.how] * weights / weights.max()
+    expected = 255 * MAP_OPACITY[its.mode] * weights / weights.max()
     assert opacities == pytest.approx(expected.tolist(), abs=1.5)
     assert int(np.argmax(opacities)) == int(its.places[image][word])
     # The square is there if the read is hard, around the place that was read.
     found = page.execute_script(EXTENT, canvas, rgb(READ_COLOR))
-    if its.how == "soft":
+    if its.mode == "soft":
         assert found is None
     else:
         zoom = float(canvas.get_attribute("data-zoom"))

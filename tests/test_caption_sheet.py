@@ -38,12 +38,12 @@ def test_each_panel_has_the_map_of_its_word_of_its_image_of_its_model(channels):
                 weights = its.weights[row][index]
                 drawn = torch.tensor(cells.get_array().data)
                 assert drawn.shape == (2, 3, 4)
-                assert_close(drawn[..., 3], MAP_OPACITY[its.how] * weights / weights.max())
+                assert_close(drawn[..., 3], MAP_OPACITY[its.mode] * weights / weights.max())
                 assert_close(drawn[..., :3], torch.tensor(to_rgb(ATTENTION_COLOR)).expand(2, 3, 3))
                 assert cells.get_extent() == [0, 30, 24, 0]  # over the edge of the image, where it is cut:
                 assert axes.get_xlim() == (0, 25) and axes.get_ylim() == (20, 0)
                 x0, y0, x1, y1 = box_by_hand(int(its.places[row][index]))
-                assert rectangles(axes) == ([(x0, y0, x1 - x0, y1 - y0)] if its.how == "hard" else [])
+                assert rectangles(axes) == ([(x0, y0, x1 - x0, y1 - y0)] if its.mode == "hard" else [])
     assert next(panels, None) is None
 
 

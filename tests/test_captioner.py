@@ -369,7 +369,7 @@ def test_parameters_that_decide_where_to_look_and_old_keywords():
     assert found == under(model, "decoder.attention") and found
     for call, source in ((model, some_images()), (model.decoder, model.annotate(some_images()))):
         with pytest.raises(TypeError, match="^the keyword how is now mode$"):
-            call(source, some_words(), how="soft")
+            call(source, some_words(), mode="soft")
 
 
 def test_what_cannot_be():

@@ -17,8 +17,8 @@ from glimpse.attention.distributions import Noise
 from glimpse.attention.scorers import SCORERS
 from glimpse.data.digit_grammar import Digit
 from glimpse.errors import ConfigError, RunError
-from glimpse.evaluation import describe as describe_module
-from glimpse.evaluation.describe import Description, describe, score_captions
+from glimpse.evaluation import caption as caption_module
+from glimpse.evaluation.caption import CaptionResult, caption_dataset, score_captions
 from glimpse.metrics import captions as caption_metrics
 from glimpse.models.decoding import BeamSearch
 from glimpse.models.encoder_decoder import Captioner
@@ -98,9 +98,9 @@ def test_classifier_and_captioner_hold_the_same_attention(tasks):
     one, other = (Attention(state_dim=4, annotation_dim=5, dim=3) for _ in range(2))
     other.load_state_dict(one.state_dict())
     state, annotations = torch.randn(2, 4), torch.randn(2, 6, 5)
-    for how in ("soft", "hard"):
+    for mode in ("soft", "hard"):
         first, second = (
-            attention(state, attention.annotate(annotations), mode=how, noise=Noise(1)) for attention in (one, other)
+            attention(state, attention.annotate(annotations), mode=mode, noise=Noise(1)) for attention in (one, other)
         )
         assert torch.equal(first.context, second.context) and torch.equal(first.place, second.place)
     weights = one.where(state, one.annotate(annotations)).weights
@@ -196,7 +196,7 @@ def test_the_share_of_soft_batches_may_change():
 def said(text, digits, places=None):
     words = tuple(text.split())
     centres = torch.zeros(len(words), 2) if places is None else torch.tensor(places)
-    return Description(words, centres, [words], digits, (84, 84))
+    return CaptionResult(words, centres, [words], digits, (84, 84))
 
 
 THREE, SEVEN = Digit(3, 0, 0, 28, 28), Digit(7, 0, 56, 28, 84)
@@ -245,19 +245,19 @@ def test_validation_is_greedy_and_the_test_has_its_beam(monkeypatch):
     task = make(
         read="hard", **{"score.beam_width": 3, "score.length_penalty": 0.7, "score.read": "soft", "score.limit": 4}
     )
-    calls, beam = [], describe_module.beam
+    calls, beam = [], caption_module.beam
 
     def watched(*arguments, **options):
         calls.append(options)
         return beam(*arguments, **options)
 
-    monkeypatch.setattr(describe_module, "beam", watched)
+    monkeypatch.setattr(caption_module, "beam", watched)
     scores = task.validate()
     assert calls == [{"beam_width": 1, "length_penalty": 0.0, "max_length": 8, "mode": "soft"}]
     assert scores.images == 4
     record = task.validation_record(scores)
     assert record == {"error": 1 - scores.digits.true_and_complete, **scores.as_dict()}
-    monkeypatch.setattr(captioning, "describe", lambda *arguments, **options: calls.append(options))
+    monkeypatch.setattr(captioning, "caption_dataset", lambda *arguments, **options: calls.append(options))
     monkeypatch.setattr(captioning, "score_captions", lambda told: {})
     TEST(task)
     assert calls[-1]["search"] == BeamSearch(beam_width=3, length_penalty=0.7, max_length=8)
@@ -270,7 +270,9 @@ def test_the_line_after_an_epoch(tasks):
 
 def test_places_are_those_attended_to(tasks):
     task = tasks["hard"]
-    [description] = describe(task.model, task.vocabulary, task.data.test, limit=1, search=BeamSearch(max_length=5))
+    [description] = caption_dataset(
+        task.model, task.vocabulary, task.data.test, limit=1, search=BeamSearch(max_length=5)
+    )
     batch = next(task.data.test.in_order(batch_size=1))
     annotations = task.model.annotate(batch.images)
     state, word, places = task.model.eval().decoder.initial_state(annotations), torch.tensor([1]), []
@@ -385,7 +387,7 @@ def test_a_run_of_digits_can_be_watched(trained, tmp_path, capsys):
     out = tmp_path / "captions.gif"
     assert _load_script("evaluate").main(["animate", str(trained.folder), "--images=4", f"--out={out}"]) == 0
     assert capsys.readouterr().out == f"Wrote {out}\n"
-    told = describe(
+    told = caption_dataset(
         *CaptioningTask.load(Run.open(trained.folder))[1:3], make().data.test, limit=5, search=BeamSearch(max_length=8)
     )
     with Image.open(out) as picture:

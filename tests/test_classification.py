@@ -12,7 +12,7 @@ from torch import nn
 from glimpse import losses
 from glimpse.attention.distributions import Noise
 from glimpse.distributed import Processes
-from glimpse.evaluation.classify import ClassificationScores, Outcome, observe, score
+from glimpse.evaluation.classify import ClassificationScores, ClassifierOutcome, evaluate_classifier, score
 from glimpse.metrics.statistics import wilson_interval
 from glimpse.models.rollout import Rollout
 from glimpse.seeding import noise_seed
@@ -410,11 +410,13 @@ def test_only_the_first_images_are_scored_with_a_limit():
     assert scores.images == 3 and scores.error == [2 / 3]
 
 
-@pytest.mark.parametrize("mode, sample, rollouts", [("greedy", False, 1), ("sampled", True, 1), ("averaged", True, 3)])
+@pytest.mark.parametrize(
+    "rollout_mode, sample, rollouts", [("greedy", False, 1), ("sampled", True, 1), ("averaged", True, 3)]
+)
 @pytest.mark.parametrize("training", [True, False])
-def test_how_the_model_is_called(mode, sample, rollouts, training):
+def test_how_the_model_is_called(rollout_mode, sample, rollouts, training):
     puppet = Puppet(saying([0], [1]).unsqueeze(0)).train(training)
-    score(puppet, numbered(torch.tensor([0, 1])), mode=mode, how="soft", rollouts=3)
+    score(puppet, numbered(torch.tensor([0, 1])), rollout_mode=rollout_mode, mode="soft", rollouts=3)
     assert len(puppet.calls) == rollouts and puppet.training == training
     assert all(call.sample == sample and call.mode == "soft" and not call.training for call in puppet.calls)
 
@@ -424,22 +426,22 @@ def test_probabilities_are_averaged_not_their_logarithms():
     probabilities = torch.tensor([[0.9, 0.1], [0.9, 0.1], [1e-9, 1 - 1e-9]], dtype=torch.float64)
     puppet = Puppet(probabilities.log().view(3, 1, 1, 2) + 5)  # logits need not be normalised
     assert probabilities.mean(0).argmax() == 0 and probabilities.log().mean(0).argmax() == 1
-    assert score(puppet, numbered(torch.tensor([0])), mode="averaged", rollouts=3).error == [0]
-    assert score(puppet, numbered(torch.tensor([1])), mode="averaged", rollouts=3).error == [1]
+    assert score(puppet, numbered(torch.tensor([0])), rollout_mode="averaged", rollouts=3).error == [0]
+    assert score(puppet, numbered(torch.tensor([1])), rollout_mode="averaged", rollouts=3).error == [1]
 
 
 def test_probabilities_of_marks_are_averaged_too():
     probabilities = torch.tensor([[0.9, 0.2], [0.9, 0.2], [1e-9, 0.9]], dtype=torch.float64)  # 0.6 and 0.43
     puppet = Puppet(probabilities.logit().view(3, 1, 1, 2))
     assert probabilities.logit().mean(0)[0] < 0
-    assert score(puppet, numbered(torch.tensor([[1.0, 0.0]])), mode="averaged", rollouts=3).error == [0]
-    assert score(puppet, numbered(torch.tensor([[0.0, 0.0]])), mode="averaged", rollouts=3).error == [1]
+    assert score(puppet, numbered(torch.tensor([[1.0, 0.0]])), rollout_mode="averaged", rollouts=3).error == [0]
+    assert score(puppet, numbered(torch.tensor([[0.0, 0.0]])), rollout_mode="averaged", rollouts=3).error == [1]
 
 
 def test_averaging_certain_answers():
     puppet = Puppet(torch.tensor([[[[200.0, -200.0]]], [[[200.0, -200.0]]]]))
     for targets in (torch.tensor([0]), torch.tensor([[1.0, 0.0]])):
-        assert score(puppet, numbered(targets), mode="averaged", rollouts=2).error == [0]
+        assert score(puppet, numbered(targets), rollout_mode="averaged", rollouts=2).error == [0]
 
 
 BOX = torch.tensor([[[2.0, 2, 4, 4]]])  # of an image of 8 x 8: -0.5 <= x, y < 0
@@ -450,16 +452,16 @@ def test_hits(batch_size):
     places = torch.tensor([[[[-0.5, -0.5], [0.0, -0.5]], [[-0.25, -0.25], [-0.25, -0.25]]]])
     puppet = Puppet(saying([0, 0], [0, 0]).unsqueeze(0), places)
     data = numbered(torch.tensor([0, 0]), BOX.expand(2, 1, 4))
-    assert score(puppet, data, batch_size=batch_size).hit == [1.0, 0.5]
+    assert score(puppet, data, batch_size=batch_size).on_target == [1.0, 0.5]
     unknown = score(puppet, numbered(torch.tensor([0, 0])))
-    assert unknown.hit is None and "hit" not in unknown.as_dict()
+    assert unknown.on_target is None and "hit" not in unknown.as_dict()
 
 
 def test_hits_are_averaged_over_rollouts():
     places = torch.tensor([-0.25, 0.5, 0.5, 0.5]).view(4, 1, 1, 1)
     puppet = Puppet(saying([0], [0]).expand(4, 2, 1, 2), places)
-    scores = score(puppet, numbered(torch.tensor([0, 0]), BOX.expand(2, 1, 4)), mode="averaged", rollouts=4)
-    assert scores.hit == [0.25]
+    scores = score(puppet, numbered(torch.tensor([0, 0]), BOX.expand(2, 1, 4)), rollout_mode="averaged", rollouts=4)
+    assert scores.on_target == [0.25]
 
 
 def real_scores(*options, **settings):
@@ -474,10 +476,10 @@ def test_greedy_scores_depend_on_nothing_else(options):
 
 
 @pytest.mark.parametrize("first", ["center", "random"])
-@pytest.mark.parametrize("mode", ["sampled", "averaged"])
-def test_sampled_scores_depend_on_the_seed_alone(mode, first):
+@pytest.mark.parametrize("rollout_mode", ["sampled", "averaged"])
+def test_sampled_scores_depend_on_the_seed_alone(rollout_mode, first):
     def run(seed):
-        return real_scores(f"--attention.first={first}", mode=mode, rollouts=2, seed=seed)
+        return real_scores(f"--attention.first={first}", rollout_mode=rollout_mode, rollouts=2, seed=seed)
 
     with torch.random.fork_rng():
         torch.manual_seed(1)
@@ -491,27 +493,27 @@ def test_scores_leave_the_random_state_alone():
     before = torch.get_rng_state()
     model, data = tiny_model(), TinyData(IMAGES, TARGETS)
     torch.set_rng_state(before)
-    score(model, data, mode="sampled")
+    score(model, data, rollout_mode="sampled")
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("mode", ["greedy", "averaged"])
-def test_greedy_and_averaged_modes_differ_from_one_sample(mode):
-    assert real_scores(mode=mode, rollouts=8).hit != real_scores(mode="sampled").hit
+@pytest.mark.parametrize("rollout_mode", ["greedy", "averaged"])
+def test_greedy_and_averaged_modes_differ_from_one_sample(rollout_mode):
+    assert real_scores(rollout_mode=rollout_mode, rollouts=8).on_target != real_scores(rollout_mode="sampled").on_target
 
 
 def test_unknown_mode_is_refused():
-    with pytest.raises(ValueError, match="mode must be .*got 'best'"):
-        score(Puppet(saying([0]).unsqueeze(0)), numbered(torch.tensor([0])), mode="best")
+    with pytest.raises(ValueError, match="rollout_mode must be .*got 'best'"):
+        score(Puppet(saying([0]).unsqueeze(0)), numbered(torch.tensor([0])), rollout_mode="best")
 
 
 def test_validation_and_test_are_greedy():
     task = make_task("--score.limit=7", "--score.batch_size=3")
-    expected = score(task.model, TinyData(IMAGES, TARGETS), mode="greedy", limit=7)
+    expected = score(task.model, TinyData(IMAGES, TARGETS), rollout_mode="greedy", limit=7)
     found = task.validate()
-    assert found == expected and found.hit is None
+    assert found == expected and found.on_target is None
     assert task.validation_record(found) == {"error": expected.error[-1], "errors": expected.error, "hits": None}
-    assert task.test() == score(task.model, TinyData(IMAGES, TARGETS), mode="greedy")
+    assert task.test() == score(task.model, TinyData(IMAGES, TARGETS), rollout_mode="greedy")
     assert task.test().images == 10  # whatever the limit of validation
 
 
@@ -523,7 +525,7 @@ def test_a_soft_model_can_be_scored_hard():
     task.model.forward = lambda images, **options: calls.append(options) or forward(images, **options)
     scores = task.test()
     assert {(call["mode"], call["sample"]) for call in calls} == {("hard", False)}
-    assert scores.hit == task.validate().hit is not None
+    assert scores.on_target == task.validate().on_target is not None
 
 
 # Outcomes
@@ -541,76 +543,78 @@ def test_outcome_of_scripted_rollouts(batch_size):
     places[0, 0, 0] = places[2, 1, 1] = torch.tensor([-0.25, -0.3])  # in the box of the one, of the other
     boxes = torch.tensor([[[2.0, 2, 4, 4]], [[0.0, 1, 5, 6]]])
     targets = torch.tensor([1, 0])
-    outcome = observe(
-        Puppet(logits, places), numbered(targets, boxes), mode="averaged", rollouts=3, batch_size=batch_size
+    outcome = evaluate_classifier(
+        Puppet(logits, places), numbered(targets, boxes), rollout_mode="averaged", rollouts=3, batch_size=batch_size
     )
-    assert outcome.answers.shape == (2, 2, 2) and outcome.right.shape == (2, 2)
-    assert outcome.locations.shape == (2, 3, 2, 2) and outcome.hit.shape == (2, 3, 2)
+    assert outcome.probabilities.shape == (2, 2, 2) and outcome.correct.shape == (2, 2)
+    assert outcome.locations.shape == (2, 3, 2, 2) and outcome.on_target.shape == (2, 3, 2)
     assert outcome.targets.tolist() == [1, 0]
     for image in range(2):
         x0, y0, x1, y1 = boxes[image, 0].tolist()
         for glimpse in range(2):
             mean = sum(probabilities_of(logits[rollout, image, glimpse].tolist()) for rollout in range(3)) / 3
-            assert_close(outcome.answers[image, glimpse], mean, 1e-6)
-            assert outcome.right[image, glimpse] == (mean.argmax() == targets[image])
+            assert_close(outcome.probabilities[image, glimpse], mean, 1e-6)
+            assert outcome.correct[image, glimpse] == (mean.argmax() == targets[image])
             for rollout in range(3):
                 x, y = ((value + 1) * 4 for value in places[rollout, image, glimpse].tolist())
-                assert outcome.hit[image, rollout, glimpse] == (x0 <= x < x1 and y0 <= y < y1)
+                assert outcome.on_target[image, rollout, glimpse] == (x0 <= x < x1 and y0 <= y < y1)
                 assert torch.equal(outcome.locations[image, rollout, glimpse], places[rollout, image, glimpse])
-    assert 0 < outcome.hit.sum() < 12
+    assert 0 < outcome.on_target.sum() < 12
 
 
-@pytest.mark.parametrize("mode", ["greedy", "sampled"])
-def test_outcome_of_one_rollout(mode):
+@pytest.mark.parametrize("rollout_mode", ["greedy", "sampled"])
+def test_outcome_of_one_rollout(rollout_mode):
     logits = draw(1, 3, 2, 2, seed=3)
-    outcome = observe(Puppet(logits), numbered(torch.tensor([0, 1, 1])), mode=mode, rollouts=5, batch_size=2)
-    assert_close(outcome.answers, logits[0].softmax(-1))
-    assert outcome.locations.shape == (3, 1, 2, 2) and outcome.hit is None
-    assert outcome.right.equal(logits[0].argmax(-1) == torch.tensor([[0], [1], [1]]))
+    outcome = evaluate_classifier(
+        Puppet(logits), numbered(torch.tensor([0, 1, 1])), rollout_mode=rollout_mode, rollouts=5, batch_size=2
+    )
+    assert_close(outcome.probabilities, logits[0].softmax(-1))
+    assert outcome.locations.shape == (3, 1, 2, 2) and outcome.on_target is None
+    assert outcome.correct.equal(logits[0].argmax(-1) == torch.tensor([[0], [1], [1]]))
 
 
 def test_a_single_rollout_is_judged_before_rounding():
     """Both classes have a probability that rounds to 1 or to 1/2; the logits still tell which is meant."""
-    outcome = observe(Puppet(torch.tensor([[[[0.0, 1e-9]]]])), numbered(torch.tensor([1])))
-    assert outcome.right.tolist() == [[True]]
-    outcome = observe(Puppet(torch.tensor([[[[1e-9, -1e-9]]]])), numbered(torch.tensor([[1.0, 0.0]])))
-    assert outcome.right.tolist() == [[True]]
+    outcome = evaluate_classifier(Puppet(torch.tensor([[[[0.0, 1e-9]]]])), numbered(torch.tensor([1])))
+    assert outcome.correct.tolist() == [[True]]
+    outcome = evaluate_classifier(Puppet(torch.tensor([[[[1e-9, -1e-9]]]])), numbered(torch.tensor([[1.0, 0.0]])))
+    assert outcome.correct.tolist() == [[True]]
 
 
 def test_answers_of_marks_are_each_a_probability():
     logits = draw(2, 3, 2, 2, seed=4) * 6 - 3
     marks = torch.tensor([[1.0, 0.0], [1, 1], [0, 0]])
-    outcome = observe(Puppet(logits), numbered(marks), mode="averaged", rollouts=2)
+    outcome = evaluate_classifier(Puppet(logits), numbered(marks), rollout_mode="averaged", rollouts=2)
     expected = logits.sigmoid().mean(0)
-    assert_close(outcome.answers, expected)
-    assert outcome.right.equal(((expected > 0.5) == marks.bool().unsqueeze(1)).all(-1))
+    assert_close(outcome.probabilities, expected)
+    assert outcome.correct.equal(((expected > 0.5) == marks.bool().unsqueeze(1)).all(-1))
     assert torch.equal(outcome.targets, marks)
 
 
-@pytest.mark.parametrize("mode, rollouts", [("greedy", 1), ("averaged", 3)])
-def test_outcomes_have_what_the_halting_unit_says(mode, rollouts):
+@pytest.mark.parametrize("rollout_mode, rollouts", [("greedy", 1), ("averaged", 3)])
+def test_outcomes_have_what_the_halting_unit_says(rollout_mode, rollouts):
     model = tiny_model("--network.halt=true", "--attention.std=0.5").eval()
-    outcome = observe(model, SOME, mode=mode, rollouts=3, batch_size=13, seed=8)
+    outcome = evaluate_classifier(model, SOME, rollout_mode=rollout_mode, rollouts=3, batch_size=13, seed=8)
     with torch.no_grad():
         looks = [
-            model(SOME.images, sample=mode != "greedy", noise=Noise(noise_seed(102, 8, 0, repeat)))
+            model(SOME.images, sample=rollout_mode != "greedy", noise=Noise(noise_seed(102, 8, 0, repeat)))
             for repeat in range(rollouts)
         ]
     assert_close(outcome.halting, sum(look.halt_logits.sigmoid() for look in looks) / rollouts, 1e-6)
-    assert observe(tiny_model(), SOME).halting is None
+    assert evaluate_classifier(tiny_model(), SOME).halting is None
 
 
 def test_counting_an_outcome():
     right = torch.tensor([[False, True], [False, True], [True, True], [False, False]])
     hit = torch.tensor([[[True, False]] * 2, [[True, True], [False, True]], [[False, True]] * 2, [[False, True]] * 2])
-    outcome = Outcome(torch.zeros(4, 2, 3), torch.zeros(4), right, torch.zeros(4, 2, 2, 2), hit)
+    outcome = ClassifierOutcome(torch.zeros(4, 2, 3), torch.zeros(4), right, torch.zeros(4, 2, 2, 2), hit)
     assert ClassificationScores.of(outcome).as_dict() == {
         "images": 4,
         "error": [0.75, 0.25],
         "interval": [wilson_interval(3, 4), wilson_interval(1, 4)],
         "hit": [3 / 8, 6 / 8],
     }
-    assert ClassificationScores.of(outcome._replace(hit=None)).as_dict().keys() == {"images", "error", "interval"}
+    assert ClassificationScores.of(outcome._replace(on_target=None)).as_dict().keys() == {"images", "error", "interval"}
 
 
 SOME = TinyData(draw_bytes(13, 1, 12, 14), torch.arange(13) % 3, torch.tensor([[[3.0, 3, 9, 9]]]).expand(13, 1, 4))
@@ -629,15 +633,15 @@ KINDS = [
 @pytest.mark.parametrize("training", [True, False])
 def test_greedy_outcomes_do_not_depend_on_the_batches(options, training):
     model = tiny_model("--attention.std=0.5", *options).train(training)
-    whole = observe(model, SOME, batch_size=13)
+    whole = evaluate_classifier(model, SOME, batch_size=13)
     assert model.training == training
     for size in (1, 4):
-        found = observe(model, SOME, batch_size=size)
-        assert_close(found.answers, whole.answers, 1e-6)
+        found = evaluate_classifier(model, SOME, batch_size=size)
+        assert_close(found.probabilities, whole.probabilities, 1e-6)
         assert_close(found.locations, whole.locations, 1e-5)
-        assert found.right.equal(whole.right) and found.targets.equal(SOME.targets)
-    few = observe(model, SOME, batch_size=4, limit=6)
-    assert len(few.right) == 6 and few.right.equal(whole.right[:6])
+        assert found.correct.equal(whole.correct) and found.targets.equal(SOME.targets)
+    few = evaluate_classifier(model, SOME, batch_size=4, limit=6)
+    assert len(few.correct) == 6 and few.correct.equal(whole.correct[:6])
 
 
 @pytest.mark.parametrize("options", KINDS, ids=lambda options: " ".join(options))
@@ -655,23 +659,23 @@ def test_scores_equal_a_loop_over_the_images(options):
     scores = score(model, SOME, batch_size=5)
     assert scores.images == 13 and scores.error == [count / 13 for count in wrong.tolist()]
     if options[0].startswith("--model"):
-        assert scores.hit is None
+        assert scores.on_target is None
     else:
-        assert scores.hit == pytest.approx([count / 13 for count in on_digit.tolist()])
+        assert scores.on_target == pytest.approx([count / 13 for count in on_digit.tolist()])
 
 
-@pytest.mark.parametrize("mode, rollouts", [("sampled", 1), ("averaged", 3)])
-def test_sampled_outcomes_are_rollouts_with_noise_of_their_own(mode, rollouts):
+@pytest.mark.parametrize("rollout_mode, rollouts", [("sampled", 1), ("averaged", 3)])
+def test_sampled_outcomes_are_rollouts_with_noise_of_their_own(rollout_mode, rollouts):
     """Repeated by hand: rollout r of batch i has a seed made of the seed given, i and r."""
     model = tiny_model("--attention.std=0.5").eval()
-    outcome = observe(model, SOME, mode=mode, rollouts=3, batch_size=5, seed=8)
+    outcome = evaluate_classifier(model, SOME, rollout_mode=rollout_mode, rollouts=3, batch_size=5, seed=8)
     for index, start in enumerate((0, 5, 10)):
         rows = slice(start, start + 5)
         with torch.no_grad():
             looks = [
                 model(SOME.images[rows], noise=Noise(noise_seed(102, 8, index, repeat))) for repeat in range(rollouts)
             ]
-        assert_close(outcome.answers[rows], sum(look.logits.softmax(-1) for look in looks) / rollouts, 1e-6)
+        assert_close(outcome.probabilities[rows], sum(look.logits.softmax(-1) for look in looks) / rollouts, 1e-6)
         for repeat, look in enumerate(looks):
             assert torch.equal(outcome.locations[rows, repeat], look.locations)
     assert len(outcome.locations[:, :, 1].flatten(0, 1).unique(dim=0)) == 13 * rollouts
@@ -679,7 +683,9 @@ def test_sampled_outcomes_are_rollouts_with_noise_of_their_own(mode, rollouts):
 
 def test_random_controls_look_elsewhere_in_each_rollout():
     model = tiny_model("--attention.policy=random")
-    places = observe(model, SOME, mode="averaged", rollouts=3).locations
+    places = evaluate_classifier(model, SOME, rollout_mode="averaged", rollouts=3).locations
     assert len(places.view(-1, 2).unique(dim=0)) == 13 * 3 * 3
-    greedy = [observe(model, SOME, seed=seed).locations for seed in (0, 0, 1)]  # greedy, but still at random places
+    greedy = [
+        evaluate_classifier(model, SOME, seed=seed).locations for seed in (0, 0, 1)
+    ]  # greedy, but still at random places
     assert torch.equal(greedy[0], greedy[1]) and not torch.equal(greedy[0], greedy[2])

@@ -283,6 +283,6 @@ def test_bad_in_order(small):
 
 def test_take_gives_examples_by_their_index(small):
     whole = next(small.in_order(batch_size=10))
-    taken = small.take([7, 0, 7])
+    taken = small.select([7, 0, 7])
     for field, expected in zip(taken, whole, strict=True):
         assert torch.equal(field, expected[[7, 0, 7]])

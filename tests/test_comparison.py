@@ -13,8 +13,8 @@ from runs_helpers import tiny, train_main
 
 from glimpse.config.schema import diff
 from glimpse.errors import RunError
-from glimpse.evaluation.classify import Outcome, observe
-from glimpse.evaluation.comparison import Comparison, Entry, Group, compare, group_names, modes_of
+from glimpse.evaluation.classify import ClassifierOutcome, evaluate_classifier
+from glimpse.evaluation.comparison import Comparison, RunGroup, ScoredRun, compare, group_names, rollout_modes
 from glimpse.evaluation.cost import Cost
 from glimpse.evaluation.early_exit import THRESHOLDS, exit_curves
 from glimpse.metrics.statistics import over_seeds, wilson_interval
@@ -64,9 +64,9 @@ def test_runs_are_grouped_by_config(comparison, runs):
         (0, str(runs / "hard0")),
         (1, str(runs / "hard1")),
     ]
-    assert [group.how for group in comparison.groups] == ["hard", "soft", None, "hard"]
+    assert [group.mode for group in comparison.groups] == ["hard", "soft", None, "hard"]
     assert [group.num_choices for group in comparison.groups] == [2, 2, 0, 0]
-    assert [group.modes for group in comparison.groups] == [
+    assert [group.rollout_modes for group in comparison.groups] == [
         ("greedy", "sampled", "averaged"),
         ("greedy",),
         ("greedy",),
@@ -77,13 +77,19 @@ def test_runs_are_grouped_by_config(comparison, runs):
 def test_all_are_scored_on_the_same_images(comparison, runs):
     """Every outcome is that of the model on the first images of the test set, found here one model at a time."""
     targets = [
-        entry.outcomes[mode].targets for group in comparison.groups for entry in group.entries for mode in group.modes
+        entry.outcomes[rollout_mode].targets
+        for group in comparison.groups
+        for entry in group.entries
+        for rollout_mode in group.rollout_modes
+        for group in comparison.groups
+        for entry in group.entries
+        for rollout_mode in group.rollout_modes
     ]
     assert all(torch.equal(other, targets[0]) for other in targets) and len(targets[0]) == comparison.images == 60
     for group, folder in zip(comparison.groups, ("hard0", "soft", "cnn"), strict=False):
         [loaded], splits = load_runs(ClassificationTask, open_runs([runs / folder]))
-        alone = observe(loaded.model, splits.test, how=loaded.how, limit=60)
-        assert torch.equal(group.entries[0].outcomes["greedy"].right, alone.right)
+        alone = evaluate_classifier(loaded.model, splits.test, mode=loaded.mode, limit=60)
+        assert torch.equal(group.entries[0].outcomes["greedy"].correct, alone.correct)
 
 
 def test_different_images_are_refused(runs, tmp_path):
@@ -97,13 +103,13 @@ def test_different_images_are_refused(runs, tmp_path):
 
 def test_errors_with_intervals(comparison):
     hard, soft, *_ = comparison.groups
-    by_run = [(~entry.outcomes["greedy"].right).double().mean(0).tolist() for entry in hard.entries]
+    by_run = [(~entry.outcomes["greedy"].correct).double().mean(0).tolist() for entry in hard.entries]
     for step, estimate in enumerate(hard.errors()):
         mean, low, high = over_seeds([run[step] for run in by_run])
         assert estimate == pytest.approx((mean, max(0, low), min(1, high)))
-    wrong = int((~soft.entries[0].outcomes["greedy"].right[:, -1]).sum())
+    wrong = int((~soft.entries[0].outcomes["greedy"].correct[:, -1]).sum())
     assert soft.errors()[-1] == pytest.approx((wrong / 60, *wilson_interval(wrong, 60)))
-    hit = torch.cat([entry.outcomes["greedy"].hit for entry in hard.entries]).double().mean((0, 1))
+    hit = torch.cat([entry.outcomes["greedy"].on_target for entry in hard.entries]).double().mean((0, 1))
     assert hard.hits() == pytest.approx(hit.tolist())
     assert comparison.groups[2].hits() is None
 
@@ -131,7 +137,7 @@ def test_broken_files_are_named(runs, tmp_path, file, content):
     (tmp_path / "run" / file).write_text(content)
     with pytest.raises(RunError, match=rf"run/{file} is broken"):
         loaded, splits = load_runs(ClassificationTask, open_runs([tmp_path / "run"]))
-        compare(loaded, splits.test, limit=5, say=lambda text: None)
+        compare(loaded, splits.test, limit=5, log=lambda text: None)
 
 
 def test_differences_of_configs():
@@ -158,31 +164,31 @@ def test_modes_of():
     from helpers import tiny_model
 
     every, one = ("greedy", "sampled", "averaged"), ("greedy",)
-    assert modes_of(tiny_model(), "hard") == every and modes_of(tiny_model(), "soft") == one
+    assert rollout_modes(tiny_model(), "hard") == every and rollout_modes(tiny_model(), "soft") == one
     by_chance = ("greedy", "averaged")  # places that nobody chooses are as random when the others are sampled
-    assert modes_of(tiny_model("--attention.first=random"), "soft") == by_chance
-    assert modes_of(tiny_model("--attention.first=random"), "hard") == every
-    assert modes_of(tiny_model("--attention.policy=centre", "--attention.first=random"), "hard") == one
-    assert modes_of(tiny_model("--attention.policy=random"), "soft") == by_chance
-    assert modes_of(tiny_model("--num_glimpses=1"), "hard") == one
-    assert modes_of(tiny_model("--model=fc"), None) == one
+    assert rollout_modes(tiny_model("--attention.first=random"), "soft") == by_chance
+    assert rollout_modes(tiny_model("--attention.first=random"), "hard") == every
+    assert rollout_modes(tiny_model("--attention.policy=centre", "--attention.first=random"), "hard") == one
+    assert rollout_modes(tiny_model("--attention.policy=random"), "soft") == by_chance
+    assert rollout_modes(tiny_model("--num_glimpses=1"), "hard") == one
+    assert rollout_modes(tiny_model("--model=fc"), None) == one
 
 
-def made_up(*groups, how="hard"):
+def made_up(*groups, mode="hard"):
     """A comparison of groups given by name and by the images that each run gets wrong, (S, I, T)."""
 
     def entry(seed, wrong):
         right = ~torch.tensor(wrong, dtype=torch.bool)
         images, steps = right.shape
-        outcome = Outcome(
+        outcome = ClassifierOutcome(
             torch.zeros(images, steps, 2), torch.zeros(images), right, torch.zeros(images, 1, steps, 2), None
         )
-        return Entry(f"runs/{seed}", seed, {"greedy": outcome}, 80.0)
+        return ScoredRun(f"runs/{seed}", seed, {"greedy": outcome}, 80.0)
 
     cost = Cost(2592, 0.72, 5.03e6, 616940, 2000.0)
     return Comparison(
         [
-            Group(name, Config(), how, 1, [entry(seed, wrong) for seed, wrong in enumerate(runs)], cost)
+            RunGroup(name, Config(), mode, 1, [entry(seed, wrong) for seed, wrong in enumerate(runs)], cost)
             for name, runs in groups
         ],
         "test",
@@ -214,7 +220,7 @@ def test_tables_literally():
 
 
 def test_tables_of_whole_images_alone():
-    tables = comparison_tables(made_up(("cnn", [[[1], [0]]]), ("fc", [[[1], [1]]]), how=None))
+    tables = comparison_tables(made_up(("cnn", [[[1], [0]]]), ("fc", [[[1], [1]]]), mode=None))
     assert [table.title for table in tables][1] == "Cost"  # nothing to say about glimpses
 
 
@@ -224,7 +230,7 @@ def test_rows(comparison):
     row = next(
         row for row in rows if (row["config"], row["seed"], row["mode"], row["glimpse"]) == ("hard", "1", "greedy", "3")
     )
-    right = comparison.groups[0].entries[1].outcomes["greedy"].right
+    right = comparison.groups[0].entries[1].outcomes["greedy"].correct
     assert float(row["error"]) == pytest.approx(1 - float(right[:, 2].double().mean()))
     assert json.loads(row["images"]) == 60 and float(row["train_seconds"]) > 0
     grouped = list(csv.DictReader(io.StringIO(to_csv(group_rows(comparison)))))
@@ -236,8 +242,8 @@ def test_rows(comparison):
 @pytest.mark.parametrize("wrong", [0, 1])
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("how", ["hard", None])
-def test_figure_of_no_error_and_of_nothing_else(wrong, number, how):
-    figure = draw_comparison(made_up(("$a_$", [[[wrong, wrong]] * 50] * number), how=how))
+def test_figure_of_no_error_and_of_nothing_else(wrong, number, mode):
+    figure = draw_comparison(made_up(("$a_$", [[[wrong, wrong]] * 50] * number), mode=mode))
     figure.savefig(io.BytesIO(), format="png")
     low, high = figure.axes[0].get_ylim()
     assert low <= figure.axes[0].lines[0].get_ydata()[0] <= high
@@ -306,9 +312,11 @@ def test_stopping_early(comparison, runs):
         ["confidence", "halting"],
     ]
     [loaded], splits = load_runs(ClassificationTask, open_runs([runs / "hard1"]))
-    valid, test = (observe(loaded.model, data, limit=60, batch_size=25) for data in (splits.valid, splits.test))
+    valid, test = (
+        evaluate_classifier(loaded.model, data, limit=60, batch_size=25) for data in (splits.valid, splits.test)
+    )
     assert comparison.groups[0].entries[1].early == exit_curves(valid, test)
-    [same] = compare([loaded], splits.valid, valid=splits.valid, limit=60, say=lambda text: None).groups
+    [same] = compare([loaded], splits.valid, valid=splits.valid, limit=60, log=lambda text: None).groups
     [early] = same.entries[0].early
     assert early.valid == early.scored  # one rollout serves both
 
@@ -343,6 +351,6 @@ def test_table_and_rows_of_stopping_early(comparison):
 
 def test_without_validation_nobody_stops_early(runs):
     loaded, splits = load_runs(ClassificationTask, open_runs([runs / "hard0"]))
-    comparison = compare(loaded, splits.test, limit=20, rollouts=1, say=lambda text: None)
+    comparison = compare(loaded, splits.test, limit=20, rollouts=1, log=lambda text: None)
     assert comparison.groups[0].early() == [] and len(draw_comparison(comparison).axes) == 2
     assert not [table for table in comparison_tables(comparison) if table.title.startswith("Stopping")]

@@ -16,7 +16,7 @@ from glimpse.attention.placement import RULES as REGISTRY
 from glimpse.attention.placement import raster
 from glimpse.attention.sensor import to_pixels
 from glimpse.errors import ConfigError
-from glimpse.evaluation.classify import observe
+from glimpse.evaluation.classify import evaluate_classifier
 from glimpse.models.recurrent_attention import RecurrentAttention
 from glimpse.models.rollout import Scene
 from glimpse.tasks.build import make_model
@@ -261,7 +261,7 @@ def test_only_the_oracle_is_told(policy):
     model = tiny_model("--model=cnn") if policy == "cnn" else control(policy)
     calls, forward = [], model.forward
     model.forward = lambda images, **options: calls.append(options) or forward(images, **options)
-    observe(model, TinyData(some_images(), torch.zeros(6, dtype=torch.int64), BOXES), batch_size=4)
+    evaluate_classifier(model, TinyData(some_images(), torch.zeros(6, dtype=torch.int64), BOXES), batch_size=4)
     assert model.needs_boxes == (policy == "oracle")
     given = [call.get("boxes") for call in calls]
     if policy == "oracle":
@@ -333,12 +333,12 @@ def test_all_parameters_of_a_network_of_the_whole_image_are_used(kind):
 @pytest.mark.parametrize("rule", RULES)
 def test_controls_are_observed_where_they_look(rule):
     data = TinyData(some_images(), torch.arange(6) % 3, BOXES)
-    outcome = observe(control(rule), data, batch_size=6)
+    outcome = evaluate_classifier(control(rule), data, batch_size=6)
     assert outcome.locations.shape == (6, 1, 3, 2)
     if rule == "oracle":
         assert_close(outcome.locations[:, 0], CENTRES.unsqueeze(1).expand(6, 3, 2))
-        assert outcome.hit.all()
-        assert_close(observe(control(rule), data, batch_size=4).answers, outcome.answers)
+        assert outcome.on_target.all()
+        assert_close(evaluate_classifier(control(rule), data, batch_size=4).probabilities, outcome.probabilities)
     elif rule != "random":
         assert_close(outcome.locations[:, 0], expected_places(rule))
 

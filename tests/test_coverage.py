@@ -4,7 +4,7 @@ import pytest
 import torch
 from helpers import assert_close, draw
 
-from glimpse.evaluation.classify import Outcome
+from glimpse.evaluation.classify import ClassifierOutcome
 from glimpse.view.coverage import BINS, coverage, draw_coverage
 
 
@@ -12,7 +12,7 @@ def outcome(locations, hit=None):
     """An outcome of locations (I, M, T, 2)."""
     images, _, steps, _ = locations.shape
     answers = torch.full((images, max(steps, 1), 2), 0.5)
-    return Outcome(answers, torch.zeros(images, dtype=torch.long), answers[..., 0] > 0, locations, hit)
+    return ClassifierOutcome(answers, torch.zeros(images, dtype=torch.long), answers[..., 0] > 0, locations, hit)
 
 
 def test_rows_are_from_the_top_and_columns_from_the_left():

@@ -221,7 +221,7 @@ def find(text, day):
 def test_alignments_are_literal(text, year, month, day):
     pair = find(text, date(1998, 5, 3))
     assert pair.references == (tuple("1998-05-03"),)
-    assert pair.spans == (year, year, year, year, (0, 0), month, month, (0, 0), day, day)
+    assert pair.alignment_spans == (year, year, year, year, (0, 0), month, month, (0, 0), day, day)
 
 
 def test_every_text_is_read_back_and_has_one_meaning():
@@ -242,9 +242,14 @@ def test_spans_say_what_they_are_said_to():
     """Read by themselves, the words of a span are the year, the month or the day."""
     for pair in Dates("train")._draw(3000, 0, 1, 2, 3):
         day = date.fromisoformat("".join(pair.references[0]))
-        assert len(pair.spans) == 10 and pair.spans[4] == pair.spans[7] == (0, 0)
-        assert len(set(pair.spans[:4])) == len(set(pair.spans[5:7])) == len(set(pair.spans[8:])) == 1
-        year, month, number = ([*pair.source[slice(*pair.spans[position])]] for position in (0, 5, 8))
+        assert len(pair.alignment_spans) == 10 and pair.alignment_spans[4] == pair.alignment_spans[7] == (0, 0)
+        assert (
+            len(set(pair.alignment_spans[:4]))
+            == len(set(pair.alignment_spans[5:7]))
+            == len(set(pair.alignment_spans[8:]))
+            == 1
+        )
+        year, month, number = ([*pair.source[slice(*pair.alignment_spans[position])]] for position in (0, 5, 8))
         digits = "".join(word for word in year if word.isdigit())
         assert (full_year(digits) if digits else spelt_year(year)) == day.year
         name = month[0]
@@ -257,7 +262,7 @@ def test_spans_say_what_they_are_said_to():
         digits = "".join(word for word in number if word.isdigit())
         spelt = sum(ORDINALS.get(word, CARDINALS.get(word, 0)) for word in number)
         assert int(digits or spelt) == day.day
-        spans = sorted({pair.spans[0], pair.spans[5], pair.spans[8]})
+        spans = sorted({pair.alignment_spans[0], pair.alignment_spans[5], pair.alignment_spans[8]})
         assert all(stop <= start for (_, stop), (start, _) in pairwise(spans))
 
 
@@ -280,7 +285,11 @@ def format_of(form, day, bits):
 def test_years_of_two_digits_are_those_of_the_window():
     for year, short in ((1949, False), (1950, True), (2049, True), (2050, False)):
         sources = [write(date(year, 5, 3), bits) for bits in range(3000)]
-        lengths = {pair.spans[0][1] - pair.spans[0][0] for pair in sources if pair.source[pair.spans[0][0]].isdigit()}
+        lengths = {
+            pair.alignment_spans[0][1] - pair.alignment_spans[0][0]
+            for pair in sources
+            if pair.source[pair.alignment_spans[0][0]].isdigit()
+        }
         assert lengths == ({2, 4} if short else {4})
 
 

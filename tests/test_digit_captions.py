@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from glimpse.data import load_mnist
-from glimpse.data.captions import Captioned
+from glimpse.data.captions import CaptionBatch
 from glimpse.data.digit_captions import DigitCaptions, digit_captions
 from glimpse.data.digit_grammar import Digit, judge
 from glimpse.data.vocabulary import Vocabulary
@@ -42,7 +42,7 @@ def draw(data, *words, rows=1000):
 
 
 def test_images_follow_the_recipe():
-    data = DigitCaptions(split="test", canvas=(70, 130), most_digits=4, num_distractors=5, distractor_size=9)
+    data = DigitCaptions(split="test", canvas=(70, 130), max_digits=4, num_distractors=5, distractor_size=9)
     scenes = draw(data, 1, 2, 3, rows=60)
     batch = data._paint(scenes, data._captions(scenes))
     assert batch.images.shape == (60, 1, 70, 130) and batch.images.dtype == torch.uint8
@@ -95,7 +95,7 @@ def assert_distributed(draws, expected):
 
 
 def test_numbers_and_places_are_uniform():
-    data = DigitCaptions(split="train", canvas=(28, 127), most_digits=2, num_distractors=0)
+    data = DigitCaptions(split="train", canvas=(28, 127), max_digits=2, num_distractors=0)
     scenes = draw(data, 0, 0, 0, rows=50_000)
     assert_distributed(scenes.numbers - 1, [1, 1])
     places = np.arange(100)
@@ -117,7 +117,7 @@ def test_frozen_sets_never_change(split):
 
 
 def test_splits():
-    splits = digit_captions(canvas=(90, 84), most_digits=3, num_distractors=2, distractor_size=5)
+    splits = digit_captions(canvas=(90, 84), max_digits=3, num_distractors=2, distractor_size=5)
     assert [len(data) for data in splits] == [50_000, 2_000, 5_000]
     batches = [next(data.in_order(batch_size=50)) for data in splits]
     for batch, name in zip(batches, ("train", "valid", "test"), strict=True):
@@ -133,7 +133,7 @@ def first(batches, count=3):
 
 def joined(batches):
     images, captions, boxes, classes = zip(*batches, strict=True)
-    return Captioned(torch.cat(images), sum(captions, []), torch.cat(boxes), torch.cat(classes))
+    return CaptionBatch(torch.cat(images), sum(captions, []), torch.cat(boxes), torch.cat(classes))
 
 
 def same(left, right):
@@ -164,7 +164,7 @@ def test_scenes_do_not_repeat_within_an_epoch(valid):
 
 
 def test_an_epoch_shows_every_first_digit_once():
-    data = DigitCaptions(split="valid", canvas=(28, 28), most_digits=1, num_distractors=0)
+    data = DigitCaptions(split="valid", canvas=(28, 28), max_digits=1, num_distractors=0)
     batches = list(data.epoch(seed=0, epoch=0, batch_size=50))
     seen = sorted(image.tobytes() for image in joined(batches).images.numpy())
     assert seen == sorted(image.tobytes() for image in load_mnist("valid")[0][:2000])
@@ -216,10 +216,10 @@ def test_words_are_counted_in_training_data_alone(valid):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"most_digits": 0}, r"most_digits must be in 1\.\.4, got 0"),
-        ({"most_digits": 5}, r"most_digits must be in 1\.\.4, got 5"),
+        ({"max_digits": 0}, r"max_digits must be in 1\.\.4, got 0"),
+        ({"max_digits": 5}, r"max_digits must be in 1\.\.4, got 5"),
         ({"canvas": (84, 83)}, "canvas must have at least 7056 pixels for 4 digits, got 84 x 83 = 6972"),
-        ({"canvas": (59, 59), "most_digits": 2}, "canvas must have at least 3528 pixels for 2 digits, got 59 x 59"),
+        ({"canvas": (59, 59), "max_digits": 2}, "canvas must have at least 3528 pixels for 2 digits, got 59 x 59"),
         ({"canvas": (27, 300)}, "canvas must be at least 28 x 28, got 27 x 300"),
         ({"num_distractors": -1}, "num_distractors must not be negative, got -1"),
         ({"distractor_size": 29}, r"distractor_size must be in 1\.\.28, got 29"),

@@ -24,7 +24,7 @@ from glimpse.data.settings.images import ClutteredMNISTSettings
 from glimpse.envs import IDS, GlimpseEnv
 from glimpse.envs.episodes import Episodes
 from glimpse.errors import DataError
-from glimpse.evaluation.glimpse_traces import looks_of
+from glimpse.evaluation.glimpse_traces import trace_of_rollout
 from glimpse.view.glimpse_animation import frames
 
 TARGETS = torch.tensor([2, 0, 1, 2, 1])
@@ -181,7 +181,7 @@ def test_a_new_episode_shows_its_own_image():
     env = gymnasium.make("glimpse/Cluttered60-v0", split="test")
     for index in (3, 0, 9):
         observation, _ = env.reset(options={"index": index})
-        view = Sensor(patch_size=12, num_scales=3).view(data.take([index]).images)
+        view = Sensor(patch_size=12, num_scales=3).view(data.select([index]).images)
         assert torch.equal(torch.from_numpy(observation["glimpse"]), view.at(torch.zeros(1, 2))[0])
         observation = env.step(act(0.5, -0.25))[0]
         assert torch.equal(torch.from_numpy(observation["glimpse"]), view.at(torch.tensor([[0.5, -0.25]]))[0])
@@ -238,7 +238,7 @@ def test_index_chooses_the_example_as_it_is_scored():
         _, info = env.reset(options={"index": index})
         assert info["index"] == index
         if index < 100:
-            batch = data.take([index])
+            batch = data.select([index])
             assert torch.equal(env.game.images, batch.images) and info["target"] == batch.targets[0]
 
 
@@ -479,7 +479,7 @@ def test_the_last_frame_is_that_of_the_animation():
     batch = Batch(draw_bytes(5, 1, 10, 14)[3:4], TARGETS[3:4], torch.zeros(1, 0, 4))
     with torch.inference_mode():
         rollout = model(batch.images, sample=False)
-    looks = looks_of(model, batch, rollout, name="agent", class_names=("0", "1", "2"), how="hard")
+    looks = trace_of_rollout(model, batch, rollout, name="agent", class_names=("0", "1", "2"), mode="hard")
     *_, last = frames([looks])
     assert torch.equal(played.logits, rollout.logits)
     assert np.array_equal(env.render(), last)

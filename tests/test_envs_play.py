@@ -9,7 +9,7 @@ from helpers import TinyData, draw_bytes, tiny_model
 from runs_helpers import tiny, train_main
 
 from glimpse.attention.distributions import Noise
-from glimpse.envs import GlimpseEnv, GlimpseVectorEnv, options_of, play
+from glimpse.envs import GlimpseEnv, GlimpseVectorEnv, env_options, play
 from glimpse.losses.policy_gradient import rewards
 from glimpse.tasks.build import build_data
 from glimpse.training.load import load
@@ -23,7 +23,7 @@ FIVE = {"index": np.arange(5)}
 
 def tiny_envs(model, targets=TARGETS, **options):
     data = TinyData(IMAGES, targets)
-    return GlimpseVectorEnv(num_envs=5, data=data, split="test", **{**options_of(model), **options})
+    return GlimpseVectorEnv(num_envs=5, data=data, split="test", **{**env_options(model), **options})
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def trained(tmp_path_factory):
 def test_a_checkpoint_plays_its_own_rollout(trained, sample):
     model = load(trained)
     index = [5, 0, 11, 3, 8, 2]
-    batch = build_data(Run.open(trained).config.data).test.take(index)
+    batch = build_data(Run.open(trained).config.data).test.select(index)
     env = gymnasium.make_vec(
         "glimpse/Cluttered60-v0",
         num_envs=6,
@@ -45,7 +45,7 @@ def test_a_checkpoint_plays_its_own_rollout(trained, sample):
         split="test",
         reward="accuracy",
         margin=2.0,
-        **options_of(model),
+        **env_options(model),
     )
     played = play(model, env, options={"index": np.array(index)}, sample=sample, noise=Noise(3))
     with torch.no_grad():
@@ -60,7 +60,7 @@ def test_a_checkpoint_plays_its_own_rollout(trained, sample):
 @pytest.mark.parametrize("core", ["gru", "lstm"])
 def test_one_environment_is_played_as_a_batch_of_one(core):
     model = tiny_model(f"--network.core={core}")
-    env = GlimpseEnv(data=TinyData(IMAGES, TARGETS), split="test", **options_of(model))
+    env = GlimpseEnv(data=TinyData(IMAGES, TARGETS), split="test", **env_options(model))
     played = play(model, env, options={"index": 4})
     with torch.no_grad():
         rollout = model(IMAGES[4:], sample=False)
@@ -113,7 +113,7 @@ def test_model_and_environment_must_suit_each_other():
     with pytest.raises(ValueError, match="must be alike, got num_glimpses 3 and 4; patch_size 4 and 5"):
         play(model, tiny_envs(model, num_glimpses=4, patch_size=5))
     with pytest.raises(ValueError, match="must be alike, got classes 3 and 4"):
-        play(model, GlimpseVectorEnv(data=TinyData(IMAGES, TARGETS, num_classes=4), **options_of(model)))
+        play(model, GlimpseVectorEnv(data=TinyData(IMAGES, TARGETS, num_classes=4), **env_options(model)))
     with pytest.raises(ValueError, match="dictionaries and absolute motion, got flat=False, motion='relative'"):
         play(model, tiny_envs(model, motion="relative"))
     with pytest.raises(ValueError, match="dictionaries and absolute motion, got flat=True"):

@@ -21,13 +21,13 @@ NUM = 5
 MODES = list(AutoresetMode)
 
 
-def options_of(targets=TARGETS, **options):
+def env_options(targets=TARGETS, **options):
     return {"data": TinyData(draw_bytes(5, 1, 10, 14), targets), **OPTIONS, **options}
 
 
 def both(mode, **options):
     """The vector environment, and Gymnasium's of single ones."""
-    options = options_of(**options)
+    options = env_options(**options)
     sync = SyncVectorEnv([lambda: GlimpseEnv(**options)] * NUM, autoreset_mode=mode)
     return GlimpseVectorEnv(num_envs=NUM, autoreset_mode=mode, **options), sync
 
@@ -91,7 +91,7 @@ def test_every_id_is_equal_to_its_single_environments(mode, name):
 
 
 def test_equal_to_processes():
-    options = options_of()
+    options = env_options()
     native = GlimpseVectorEnv(num_envs=2, **options)
     other = AsyncVectorEnv([lambda: GlimpseEnv(**options)] * 2)
     try:
@@ -113,7 +113,7 @@ def test_seeds_are_those_of_single_environments():
     assert len(native.np_random) == NUM
     for one, other in zip(native.np_random, sync.np_random, strict=True):
         assert one.bit_generator.state == other.bit_generator.state
-    fresh = GlimpseVectorEnv(num_envs=2, **options_of())
+    fresh = GlimpseVectorEnv(num_envs=2, **env_options())
     assert len(set(fresh.np_random_seed)) == 2  # without a seed, whatever comes
     with pytest.raises(ValueError, match="one seed for each of the 5 environments, got 2"):
         native.reset(seed=[1, 2])
@@ -140,25 +140,25 @@ def test_a_mask_begins_some_and_leaves_the_others():
     "mask", [np.ones(4, bool), np.ones(5, int), np.zeros(5, bool)], ids=["shape", "type", "nobody"]
 )
 def test_wrong_masks(mask):
-    native = GlimpseVectorEnv(num_envs=NUM, **options_of())
+    native = GlimpseVectorEnv(num_envs=NUM, **env_options())
     with pytest.raises(ValueError, match=r"reset_mask must be \(5,\) bool with at least one True, got"):
         native.reset(options={"reset_mask": mask})
 
 
 def test_without_autoreset_what_has_ended_must_be_reset():
-    native = GlimpseVectorEnv(num_envs=NUM, autoreset_mode="Disabled", **options_of(num_glimpses=1))
+    native = GlimpseVectorEnv(num_envs=NUM, autoreset_mode="Disabled", **env_options(num_glimpses=1))
     native.reset(seed=0)
     native.step(native.action_space.sample())
     with pytest.raises(ResetNeeded, match="call reset"):
         native.step(native.action_space.sample())
     with pytest.raises(ValueError, match="autoreset_mode must be one of NextStep, SameStep, Disabled, got 'Never'"):
-        GlimpseVectorEnv(num_envs=NUM, autoreset_mode="Never", **options_of())
+        GlimpseVectorEnv(num_envs=NUM, autoreset_mode="Never", **env_options())
     with pytest.raises(ValueError, match="num_envs must be at least 1, got 0"):
-        GlimpseVectorEnv(num_envs=0, **options_of())
+        GlimpseVectorEnv(num_envs=0, **env_options())
 
 
 def test_an_action_that_is_ignored_is_not_checked():
-    native = GlimpseVectorEnv(num_envs=NUM, **options_of(stop=True))
+    native = GlimpseVectorEnv(num_envs=NUM, **env_options(stop=True))
     native.reset(seed=0)
     actions = native.action_space.sample()
     actions["stop"] = np.array([1, 0, 0, 0, 0])
@@ -172,7 +172,7 @@ def test_an_action_that_is_ignored_is_not_checked():
 
 
 def test_wrong_shapes_of_batches():
-    native = GlimpseVectorEnv(num_envs=NUM, **options_of())
+    native = GlimpseVectorEnv(num_envs=NUM, **env_options())
     native.reset(seed=0)
     good = native.action_space.sample()
     with pytest.raises(ValueError, match=r"location must have shape \(5, 2\), got \(2,\)"):
@@ -182,7 +182,7 @@ def test_wrong_shapes_of_batches():
 
 
 def test_index_chooses_the_examples():
-    native = GlimpseVectorEnv(num_envs=3, **options_of())
+    native = GlimpseVectorEnv(num_envs=3, **env_options())
     assert native.reset(options={"index": np.array([4, 0, 3])})[1]["target"].tolist() == [1, 2, 2]
     assert native.reset(options={"index": 1})[1]["index"].tolist() == [1, 1, 1]
     mask = np.array([False, True, False])
@@ -195,7 +195,7 @@ def test_index_chooses_the_examples():
 
 
 def test_what_was_returned_is_never_written_to_again():
-    native = GlimpseVectorEnv(num_envs=NUM, **options_of())
+    native = GlimpseVectorEnv(num_envs=NUM, **env_options())
     returned = [native.reset(seed=0)]
     kept = copy.deepcopy(returned)
     for _ in range(6):
@@ -209,7 +209,7 @@ def test_what_was_returned_is_never_written_to_again():
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
 def test_copies_go_on_where_the_original_is(clone):
-    native = GlimpseVectorEnv(num_envs=NUM, **options_of())
+    native = GlimpseVectorEnv(num_envs=NUM, **env_options())
     native.reset(seed=0)
     native.step(native.action_space.sample())
     twin = clone(native)
@@ -219,7 +219,7 @@ def test_copies_go_on_where_the_original_is(clone):
 
 
 def test_frames_are_those_of_the_single_environments():
-    options = options_of(num_glimpses=2)
+    options = env_options(num_glimpses=2)
     native = GlimpseVectorEnv(num_envs=2, render_mode="rgb_array", **options)
     single = GlimpseEnv(render_mode="rgb_array", **options)
     native.reset(seed=0), single.reset(seed=1)

@@ -13,7 +13,7 @@ from helpers import assert_close
 from PIL import Image
 from runs_helpers import tiny, train_main
 
-from glimpse.evaluation.classify import observe
+from glimpse.evaluation.classify import evaluate_classifier
 from glimpse.tasks import classification_commands
 from glimpse.tasks.classification import ClassificationTask
 from glimpse.tasks.classification_commands import load_runs
@@ -201,11 +201,11 @@ def test_what_is_drawn_is_what_was_scored(tmp_path, monkeypatch):
     monkeypatch.setattr(classification_commands, "draw_sheet", lambda looks: drawn.append(looks))
     monkeypatch.setattr(classification_commands, "save_figure", lambda figure, path: None)
     assert run("glimpses", folder, "--mistakes", "--count", 40) == 0
-    assert drawn[0].right.shape == (40, 3) and not drawn[0].right[:, -1].any()
+    assert drawn[0].correct.shape == (40, 3) and not drawn[0].correct[:, -1].any()
     assert run("glimpses", folder, "--images", 3, 700) == 0
     [loaded], splits = load_runs(ClassificationTask, open_runs([folder]))
-    scored = observe(loaded.model, splits.test, batch_size=loaded.run.config.score.batch_size)
-    assert_close(drawn[1].answers, scored.answers[[3, 700]], 1e-5)
+    scored = evaluate_classifier(loaded.model, splits.test, batch_size=loaded.run.config.score.batch_size)
+    assert_close(drawn[1].probabilities, scored.probabilities[[3, 700]], 1e-5)
 
 
 def test_unfinished_run(runs, tmp_path, capsys):

@@ -26,7 +26,7 @@ from glimpse.errors import DataError
 from glimpse.models import feature_cache as features
 from glimpse.models.decoder import Decoder
 from glimpse.models.encoder_decoder import Captioner
-from glimpse.models.feature_cache import with_features
+from glimpse.models.feature_cache import cache_features
 from glimpse.models.image_encoders import Encoder
 
 SIZES = {"train": 23, "valid": 5, "test": 7}
@@ -82,14 +82,14 @@ def safe_after_four(monkeypatch):
 
 
 def keep(splits, folder, encoder=None, *, said=None, name="strides", batch_size=2, processes=ALONE):
-    return with_features(
+    return cache_features(
         splits,
         encoder or Strides(),
         folder,
         name=name,
         batch_size=batch_size,
         processes=processes,
-        say=(said if said is not None else []).append,
+        log=(said if said is not None else []).append,
     )
 
 

@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from glimpse.data import ImageData, image_folder, load_mnist, torchvision_data, torchvision_names, unpack_mnist
-from glimpse.data.image_loader import Part, make_splits
+from glimpse.data.image_loader import Subset, make_splits
 from glimpse.errors import DataError
 
 
@@ -169,7 +169,7 @@ def test_sixteen_bit_image_is_refused(tmp_path):
 
 @pytest.mark.parametrize("label", [None, 2, -1])
 def test_bad_label_is_named(label):
-    part = Part([(Image.new("L", (4, 4)), label)], np.arange(1), "Toy test")
+    part = Subset([(Image.new("L", (4, 4)), label)], np.arange(1), "Toy test")
     data = make_splits(part, part, part, class_names=("a", "b"), size=None, channels=None, workers=0).test
     with pytest.raises(DataError, match=rf"image 0 of Toy test must have a label in \[0, 2\), got {label}"):
         list(data.in_order(batch_size=1))

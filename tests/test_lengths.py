@@ -7,9 +7,9 @@ from aligned_helpers import some_aligned
 from sacrebleu.metrics import BLEU
 from translation_helpers import untrained
 
-from glimpse.data.sentence_pairs import Pair
+from glimpse.data.sentence_pairs import SentencePair
 from glimpse.errors import RunError
-from glimpse.evaluation.by_length import ALL, LengthGroup, Lengths, Scored, bleu_interval, compare_lengths
+from glimpse.evaluation.by_length import ALL, LengthComparison, LengthGroup, Scored, bleu_interval, compare_lengths
 from glimpse.metrics.statistics import Estimate, wilson_interval
 from glimpse.metrics.translations import by_length
 from glimpse.tasks.translation import TranslationTask
@@ -17,7 +17,7 @@ from glimpse.training.run import Run
 from glimpse.view.by_length import draw_lengths, group_rows, length_table, run_rows
 from glimpse.view.comparison import to_csv
 
-TWO = Lengths(
+TWO = LengthComparison(
     metric="error",
     split="test",
     counts={"1-5": 40, "6-10": 60, ALL: 100},
@@ -57,10 +57,10 @@ class Fake:
     """A run that answers sentences of some lengths rightly, and others with a wrong word."""
 
     def __init__(self, run, right):
-        self.run, self.right = run, right
+        self.run, self.correct = run, right
 
     def translate_pairs(self, pairs, *, batch_size, device):
-        words = [pair.references[0] if self.right(len(pair.source)) else ("x",) for pair in pairs]
+        words = [pair.references[0] if self.correct(len(pair.source)) else ("x",) for pair in pairs]
         return some_aligned(pairs=pairs, words=words).translations
 
 
@@ -87,7 +87,7 @@ def runs(tmp_path_factory):
 
 
 def sentences(spans=((0, 1),)):
-    return [Pair(("s",) * length, (("r",),), spans) for length in (1, 5, 6, 10, 10, 11)]
+    return [SentencePair(("s",) * length, (("r",),), spans) for length in (1, 5, 6, 10, 10, 11)]
 
 
 def test_by_length():
@@ -100,7 +100,7 @@ def test_errors_are_counted_by_length(runs):
         Fake(runs["none"], lambda length: length == 5),
         Fake(runs["one"], lambda length: True),
     ]
-    lengths = compare_lengths(fakes, sentences(), say=silent)
+    lengths = compare_lengths(fakes, sentences(), log=silent)
     assert lengths.metric == "error" and lengths.counts == {"1-5": 2, "6-10": 3, "11-15": 1, ALL: 6}
     first, second = lengths.groups
     assert [run.seed for run in first.runs] == [0, 1] and (first.attends, second.attends) == (True, False)
@@ -117,15 +117,15 @@ def test_errors_are_counted_by_length(runs):
 
 
 def test_other_text_is_scored_by_bleu(runs):
-    long = [Pair(tuple("abcdefg"[:size]), (tuple("abcdefg"[:size]),)) for size in (4, 5, 6, 7)]
-    lengths = compare_lengths([Fake(runs["zero"], lambda length: length != 6)], long, say=silent)
+    long = [SentencePair(tuple("abcdefg"[:size]), (tuple("abcdefg"[:size]),)) for size in (4, 5, 6, 7)]
+    lengths = compare_lengths([Fake(runs["zero"], lambda length: length != 6)], long, log=silent)
     assert lengths.metric == "BLEU" and list(lengths.counts) == ["1-5", "6-10", ALL]
     scores = lengths.groups[0].runs[0].scores
     assert scores["1-5"] == pytest.approx((1, 1, 1)) and 0.4 < scores["6-10"].mean < 1
 
 
 def test_the_interval_of_bleu():
-    pairs = [Pair(("s",), (tuple("abcdefgh"), tuple("abxd"))) for _ in range(40)]
+    pairs = [SentencePair(("s",), (tuple("abcdefgh"), tuple("abxd"))) for _ in range(40)]
     words = [tuple("abcdefgh"), tuple("abcdeegh")] * 20
     found = bleu_interval(some_aligned(pairs=pairs, words=words).translations)
     said = [" ".join(one) for one in words]
@@ -141,7 +141,7 @@ def test_the_interval_of_bleu():
 
 def test_runs_that_cannot_be_compared(runs):
     def compare(*names):
-        compare_lengths([Fake(runs[name], lambda length: True) for name in names], sentences(), say=silent)
+        compare_lengths([Fake(runs[name], lambda length: True) for name in names], sentences(), log=silent)
 
     with pytest.raises(RunError, match="begun is not finished"):
         compare("zero", "begun")
@@ -151,11 +151,11 @@ def test_runs_that_cannot_be_compared(runs):
 
 def test_the_very_runs_are_scored(runs):
     loaded = TranslationTask.load(Run.open(runs["zero"].folder))
-    pairs = [Pair(("3", "/", "5"), (tuple("0123-"),), ((0, 1),)), Pair(("may",), ((),), ((0, 1),))]
+    pairs = [SentencePair(("3", "/", "5"), (tuple("0123-"),), ((0, 1),)), SentencePair(("may",), ((),), ((0, 1),))]
     said = [one.words for one in loaded.translate_pairs(pairs)]
     right = [pair._replace(references=(words,)) for pair, words in zip(pairs, said, strict=True)]
-    assert compare_lengths([loaded], right, say=silent).groups[0].score(ALL).mean == 0
-    assert compare_lengths([loaded], [right[0], pairs[1]], say=silent).groups[0].score(ALL).mean == 0.5
+    assert compare_lengths([loaded], right, log=silent).groups[0].score(ALL).mean == 0
+    assert compare_lengths([loaded], [right[0], pairs[1]], log=silent).groups[0].score(ALL).mean == 0.5
 
 
 def test_the_table():

@@ -10,7 +10,7 @@ from helpers import assert_close, draw_bytes, tiny_model
 from glimpse.attention.distributions import Gaussian, Noise
 from glimpse.attention.sensor import to_pixels
 from glimpse.data import Batch
-from glimpse.evaluation.glimpse_traces import look, looks_of, seen_patches
+from glimpse.evaluation.glimpse_traces import patches_read, trace_glimpses, trace_of_rollout
 
 HEIGHT, WIDTH, CHANNELS = 12, 20, 3
 NAMES = ("a", "b", "c")
@@ -37,7 +37,7 @@ def make(read="hard", places="plane", policy="learned", *options):
 
 
 def looks_at(model, batch=BATCH, **settings):
-    return look(model, batch, name="model", class_names=NAMES, **settings)
+    return trace_glimpses(model, batch, name="model", class_names=NAMES, **settings)
 
 
 def rollout_of(model, seed=0, sample=False, **settings):
@@ -50,27 +50,27 @@ def rollout_of(model, seed=0, sample=False, **settings):
 def test_entries_belong_to_their_glimpse(read, places, policy):
     model = make(read, places, policy)
     looks, rollout, sensor = looks_at(model), rollout_of(model), model.glimpses.sensor
-    assert (looks.name, looks.how, looks.class_names) == ("model", read, NAMES)
+    assert (looks.name, looks.mode, looks.class_names) == ("model", read, NAMES)
     assert torch.equal(looks.images, BATCH.images) and torch.equal(looks.targets, TARGETS)
     for name, found, expected in zip(rollout._fields, looks.rollout, rollout, strict=True):
         assert (found is None and expected is None) or torch.equal(found, expected), name
     assert looks.points.shape == looks.spread.shape == (4, 3, 2)
     assert looks.boxes.shape == (4, 3, 2, 4) and looks.patches.shape == (4, 3, 2, 4, 4, CHANNELS)
-    assert looks.answers.shape == (4, 3, 3) and looks.right.shape == (4, 3)
+    assert looks.probabilities.shape == (4, 3, 3) and looks.correct.shape == (4, 3)
     for b, t in product(range(4), range(3)):
         x, y = rollout.locations[b, t].tolist()
         assert_close(looks.points[b, t], [(x + 1) * 10, (y + 1) * 6], 1e-5)
         assert torch.equal(looks.boxes[b, t], sensor.boxes(rollout.locations[b, t], HEIGHT, WIDTH))
         std_x, std_y = rollout.stds[b, t].tolist()
         assert_close(looks.spread[b, t], [std_x * 10, std_y * 6], 1e-5)
-        assert_close(looks.answers[b, t], rollout.logits[b, t].softmax(-1), 1e-6)
-        assert looks.right[b, t] == (rollout.logits[b, t].argmax() == TARGETS[b])
+        assert_close(looks.probabilities[b, t], rollout.logits[b, t].softmax(-1), 1e-6)
+        assert looks.correct[b, t] == (rollout.logits[b, t].argmax() == TARGETS[b])
 
 
-def read_afresh(model, rollout, how, step):
+def read_afresh(model, rollout, mode, step):
     """The patches (B, K, G, G, C) of one glimpse, read anew at its place."""
     view, location = model.glimpses.sensor.view(BATCH.images), rollout.locations[:, step]
-    if how == "hard":
+    if mode == "hard":
         patches = view.at(location)
     elif rollout.attention_weights is None:
         patches = view.expect(Gaussian(location, rollout.stds[:, step]))
@@ -123,17 +123,17 @@ def test_oracle_is_told_the_boxes_of_the_batch():
 
 
 def scripted(model, **changes):
-    return looks_of(
-        model, BATCH, rollout_of(model)._replace(**changes), name="model", class_names=NAMES, how=model.mode
+    return trace_of_rollout(
+        model, BATCH, rollout_of(model)._replace(**changes), name="model", class_names=NAMES, mode=model.mode
     )
 
 
 def test_answers_and_whether_they_are_right_after_each_glimpse():
     said = torch.tensor([[0, 1, 0], [0, 1, 1], [2, 2, 2], [1, 2, 1]])  # of 0, 1, 2, 0
     looks = scripted(make(), logits=torch.nn.functional.one_hot(said, 3) * torch.tensor(2.0).log())
-    assert looks.right.tolist() == [[True, False, True], [False, True, True], [True] * 3, [False] * 3]
-    assert_close(looks.answers[0, 1], [0.25, 0.5, 0.25])
-    assert looks.answers.argmax(-1).equal(said)
+    assert looks.correct.tolist() == [[True, False, True], [False, True, True], [True] * 3, [False] * 3]
+    assert_close(looks.probabilities[0, 1], [0.25, 0.5, 0.25])
+    assert looks.probabilities.argmax(-1).equal(said)
 
 
 def test_answers_of_several_labels_are_each_a_probability():
@@ -141,16 +141,16 @@ def test_answers_of_several_labels_are_each_a_probability():
     model = make()
     yes, no = math.log(2), -math.log(3)
     logits = torch.tensor([[yes, no, yes], [no, no, no], [yes, yes, yes]]).expand(4, 3, 3)
-    looks = looks_of(
+    looks = trace_of_rollout(
         model,
         BATCH._replace(targets=marks),
         rollout_of(model)._replace(logits=logits),
         name="model",
         class_names=NAMES,
-        how="hard",
+        mode="hard",
     )
-    assert_close(looks.answers[0, 0], [2 / 3, 1 / 4, 2 / 3], 1e-6)
-    assert looks.right.tolist() == [
+    assert_close(looks.probabilities[0, 0], [2 / 3, 1 / 4, 2 / 3], 1e-6)
+    assert looks.correct.tolist() == [
         [True, False, False],
         [False, True, False],
         [False, False, True],
@@ -193,8 +193,8 @@ def test_sampled_looks_depend_on_the_seed(places):
 @pytest.mark.parametrize("places", ["plane", "grid"])
 def test_a_model_can_be_shown_reading_the_other_way(places):
     model = make("hard", places)
-    looks = looks_at(model, how="soft")
-    assert looks.how == "soft" and looks.rollout.log_probs is None
+    looks = looks_at(model, mode="soft")
+    assert looks.mode == "soft" and looks.rollout.log_probs is None
     rollout = rollout_of(model, mode="soft")
     assert_close(looks.patches[:, 1], read_afresh(model, rollout, "soft", 1), 1e-5)
     assert torch.equal(looks.points, to_pixels(rollout.locations, HEIGHT, WIDTH))
@@ -204,8 +204,8 @@ def test_what_is_shown_stays_within_black_and_white():
     """A background outside of [0, 1] is seen as it is, and drawn as black or white."""
     model = make("hard", "plane", "learned", "--sensor.background=-0.5")
     far = rollout_of(model)._replace(locations=torch.full((4, 3, 2), 9.0))
-    assert seen_patches(model, BATCH.images, far, "hard").unique().tolist() == [-0.5]
-    assert looks_of(model, BATCH, far, name="", class_names=NAMES, how="hard").patches.unique().tolist() == [0]
+    assert patches_read(model, BATCH.images, far, "hard").unique().tolist() == [-0.5]
+    assert trace_of_rollout(model, BATCH, far, name="", class_names=NAMES, mode="hard").patches.unique().tolist() == [0]
 
 
 def test_looks_carry_no_gradient():

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from glimpse.data.parallel_text import parallel_files, tab_separated, tokenise_raw
-from glimpse.data.sentence_pairs import Pair
+from glimpse.data.sentence_pairs import SentencePair
 from glimpse.errors import DataError
 
 LINES = {
@@ -40,11 +40,11 @@ def file_of(root, name, language):
 def test_pairs_are_literal(tmp_path):
     splits = read(make_files(tmp_path))
     assert splits.train.pairs == [
-        Pair(("a", "man", "walks", "."), (("ein", "mann", "geht", "."),)),
-        Pair(("two", "dogs"), (("zwei", "hunde"),)),
-        Pair(("a", "dog", "and", "a", "man"), (("ein", "hund", "und"),)),
+        SentencePair(("a", "man", "walks", "."), (("ein", "mann", "geht", "."),)),
+        SentencePair(("two", "dogs"), (("zwei", "hunde"),)),
+        SentencePair(("a", "dog", "and", "a", "man"), (("ein", "hund", "und"),)),
     ]
-    assert splits.test.pairs[1] == Pair(("Men", "walk"), (("Männer", "gehen"),), ())  # left as it is
+    assert splits.test.pairs[1] == SentencePair(("Men", "walk"), (("Männer", "gehen"),), ())  # left as it is
     assert [len(split) for split in splits] == [3, 1, 2]
     assert [split.split for split in splits] == ["train", "valid", "test"]
     assert splits.valid.script.split(" a  b. ") == ("a", "b.") and splits.valid.script.join(("a", ".")) == "a ."
@@ -52,7 +52,7 @@ def test_pairs_are_literal(tmp_path):
 
 def test_the_other_direction(tmp_path):
     splits = read(make_files(tmp_path), source_language="de", target_language="en")
-    assert splits.train.pairs[1] == Pair(("zwei", "hunde"), (("two", "dogs"),))
+    assert splits.train.pairs[1] == SentencePair(("zwei", "hunde"), (("two", "dogs"),))
 
 
 def test_line_ends_and_a_mark_of_the_encoding(tmp_path):

@@ -78,15 +78,15 @@ def names_of_classes(node):
 @functools.cache
 def part_classes():
     """The names of all classes of settings, modules, tasks and data of the package."""
-    from glimpse.data.base import DataSet
-    from glimpse.data.captions import CaptionData
-    from glimpse.data.sentence_pairs import TranslationData
+    from glimpse.data.base import Dataset
+    from glimpse.data.captions import CaptionDataset
+    from glimpse.data.sentence_pairs import PairDataset
     from glimpse.tasks.base import Task
 
     def below(cls):
         return {cls, *(each for child in cls.__subclasses__() for each in below(child))}
 
-    bases = (Settings, nn.Module, Task, DataSet, CaptionData, TranslationData)
+    bases = (Settings, nn.Module, Task, Dataset, CaptionDataset, PairDataset)
     found = {cls for base in bases for cls in below(base)}
     return {cls.__name__ for cls in found if inspect.getmodule(cls).__name__.startswith("glimpse.")} | {"Sensor"}
 

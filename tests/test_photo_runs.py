@@ -12,7 +12,7 @@ from photo_helpers import arguments, evaluate, make_coco, make_karpathy
 from runs_helpers import assert_nearly_same_losses, assert_same_run, rows_without_time, train_by_two, train_main
 
 from glimpse.metrics import captions as caption_metrics
-from glimpse.models.feature_cache import CachedCaptions
+from glimpse.models.feature_cache import FeatureDataset
 from glimpse.tasks import captioning_commands
 from glimpse.tasks.base import build_task
 from glimpse.tasks.build import build_data
@@ -94,7 +94,7 @@ def test_features_stand_for_the_images(root, tmp_path):
     task = build_task(config, ALONE, open_run=Run.open)
     images = build_data(config.data)
     for kept, photos in zip(task.data, images, strict=True):
-        assert isinstance(kept, CachedCaptions) and kept.image_shape == photos.image_shape == (3, 64, 64)
+        assert isinstance(kept, FeatureDataset) and kept.image_shape == photos.image_shape == (3, 64, 64)
         [one], [other] = (list(data.in_order(batch_size=20)) for data in (kept, photos))
         assert one.captions == other.captions
         encoded = task.model.encoder(other.images)

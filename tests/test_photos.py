@@ -8,9 +8,9 @@ import pytest
 import torch
 from PIL import Image, ImageOps
 
-from glimpse.data.captions import Captioned, batches_by_length
+from glimpse.data.captions import CaptionBatch, batches_by_length
 from glimpse.data.photo_captions import Photo, PhotoCaptions, coco_captions, karpathy_captions, load_photo
-from glimpse.data.vocabulary import tokenise
+from glimpse.data.vocabulary import tokenize_ptb
 from glimpse.errors import DataError
 from glimpse.seeding import Stream, permutation
 
@@ -70,7 +70,7 @@ def colours(batches):
 
 def joined(batches):
     images, captions, boxes, classes = zip(*batches, strict=True)
-    return Captioned(torch.cat(images), sum(captions, []), torch.cat(boxes), torch.cat(classes))
+    return CaptionBatch(torch.cat(images), sum(captions, []), torch.cat(boxes), torch.cat(classes))
 
 
 def all_of(data, **options):
@@ -110,7 +110,7 @@ def test_references_belong_to_their_image(splits):
     for data in splits:
         batch = all_of(data)
         for colour, captions in zip(batch.images[:, 0, 0, 0].tolist(), batch.captions, strict=True):
-            assert captions == [tokenise(caption(colour, n)) for n in range(3)]
+            assert captions == [tokenize_ptb(caption(colour, n)) for n in range(3)]
         assert batch.images.shape == (len(data), 3, 4, 4) and batch.images.dtype == torch.uint8
         assert batch.boxes.shape == (len(data), 0, 4) and batch.boxes.dtype == torch.float32
         assert batch.classes.shape == (len(data), 0) and batch.classes.dtype == torch.int64
@@ -139,7 +139,7 @@ def test_karpathy_splits(tmp_path, folder):
     splits = karpathy_captions(root=root, annotations="dataset.json", size=(4, 4))
     assert [colours([all_of(data)])[0] for data in splits] == [[1, 2, 4], [3], [0]]
     assert splits.train.files == tuple(root / (folder or "") / f"{i}.png" for i in (1, 2, 4))
-    assert all_of(splits.valid).captions == [[tokenise(caption(3, 0)), tokenise(caption(3, 1))]]
+    assert all_of(splits.valid).captions == [[tokenize_ptb(caption(3, 0)), tokenize_ptb(caption(3, 1))]]
     moved = tmp_path / "elsewhere.json"
     (root / "dataset.json").rename(moved)
     for annotations in (moved, str(moved), "../elsewhere.json"):
@@ -151,7 +151,7 @@ def test_captions_without_words_are_dropped(tmp_path):
     root = make_karpathy(tmp_path, ["train", "val", "test"])
     edit(root / "dataset.json", lambda content: content["images"][1]["sentences"].insert(0, {"raw": " ... !"}))
     splits = karpathy_captions(root=root, annotations="dataset.json")
-    assert splits.valid.captions == [(tokenise(caption(1, 0)), tokenise(caption(1, 1)))]
+    assert splits.valid.captions == [(tokenize_ptb(caption(1, 0)), tokenize_ptb(caption(1, 1)))]
 
 
 def make_photos(tmp_path, lengths, split="train"):
@@ -385,7 +385,7 @@ def test_broken_images_are_left_out(tmp_path, capsys, workers):
     for data, files in zip(splits, kept, strict=True):
         batch = all_of(data)
         assert colours([batch])[0] == [int(file.stem) for file in files]
-        assert [captions[0] for captions in batch.captions] == [tokenise(caption(int(f.stem), 0)) for f in files]
+        assert [captions[0] for captions in batch.captions] == [tokenize_ptb(caption(int(f.stem), 0)) for f in files]
     fourth.unlink()
     coco_captions(root=root, size=(4, 4), broken="skip")
     err = capsys.readouterr().err

@@ -175,7 +175,7 @@ def test_attention_parameters_are_those_that_decide_where_to_look(kind):
 def test_old_keywords_are_named(kind):
     model = tiny_model(*KINDS.get(kind, ("--model=cnn",)))
     with pytest.raises(TypeError, match="^the keyword how is now mode$"):
-        model(IMAGES, how="soft")
+        model(IMAGES, mode="soft")
     with pytest.raises(TypeError, match="^the keyword given is now locations$"):
         model(IMAGES, given=torch.zeros(5, 3, 2))
     with pytest.raises(TypeError, match="unexpected keyword argument 'when'"):
@@ -185,7 +185,7 @@ def test_old_keywords_are_named(kind):
 def test_lazy_is_early_exit():
     model = tiny_model("--network.halt=true")
     with pytest.warns(DeprecationWarning, match="lazy is now glimpse.models.early_exit.stop_early"):
-        lazy = model.lazy(IMAGES, threshold=0.5, by="halting", how="soft")
+        lazy = model.lazy(IMAGES, threshold=0.5, by="halting", mode="soft")
     early = stop_early(model, IMAGES, threshold=0.5, signal="halting", mode="soft")
     assert torch.equal(lazy.logits, early.logits) and torch.equal(lazy.glimpses, early.num_glimpses)
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from glimpse.data import Batch
 from glimpse.errors import ConfigError
-from glimpse.evaluation.glimpse_traces import look
+from glimpse.evaluation.glimpse_traces import trace_glimpses
 from glimpse.evaluation.saliency import sequential_jacobian
 from glimpse.view.glimpse_report import make_report
 from glimpse.view.page import write_report
@@ -30,7 +30,7 @@ def look_at(*options, images=None, targets=None, class_names=("a", "b", "c"), na
     targets = torch.tensor([0, 2]) if targets is None else targets
     model = tiny_model(*options, image_shape=tuple(images.shape[1:]), num_classes=len(class_names)).eval()
     batch = Batch(images, targets, torch.zeros(len(images), 0, 4))
-    return look(model, batch, name=name, class_names=class_names)
+    return trace_glimpses(model, batch, name=name, class_names=class_names)
 
 
 def report(looks, **changes):
@@ -102,10 +102,10 @@ def test_the_data_is_that_of_the_looks(options, channels):
     assert_close(torch.tensor(model["boxes"]), looks.boxes, atol=0.0051)
     assert not torch.equal(looks.points[:, 0], looks.points[:, 1])  # else the order would not show
     assert model["classes"] == [[0, 1, 2]] * 2
-    assert_close(torch.tensor(model["probabilities"]), looks.answers, atol=0.00051)
-    assert torch.equal(torch.tensor(model["correct"]) == 1, looks.right)
+    assert_close(torch.tensor(model["probabilities"]), looks.probabilities, atol=0.00051)
+    assert torch.equal(torch.tensor(model["correct"]) == 1, looks.correct)
     assert [[text.split()[0] for text in row] for row in model["predictions"]] == [
-        ["abc"[best] for best in row] for row in looks.answers.argmax(-1)
+        ["abc"[best] for best in row] for row in looks.probabilities.argmax(-1)
     ]
     patches = torch.stack([decode(text, 3, 2, 4, 4, channels) for text in model["patches"]])
     assert_close(patches / 255, looks.patches, atol=0.5001 / 255)
@@ -142,7 +142,7 @@ def test_of_many_classes_the_true_and_the_likely_are_shown():
     answers = torch.full((2, 3, 30), 0.001)
     answers[:, 1, 7] = 0.9
     answers[:, 2, 28] = 0.5
-    (model,) = data_of(report([looks._replace(answers=answers)]))["models"]
+    (model,) = data_of(report([looks._replace(probabilities=answers)]))["models"]
     assert [len(classes) for classes in model["classes"]] == [12, 12]
     for classes, target, row in zip(model["classes"], (29, 3), model["probabilities"], strict=True):
         assert classes == sorted(classes) and {7, 28, target} <= set(classes)

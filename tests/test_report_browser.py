@@ -12,7 +12,7 @@ from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 
 from glimpse.data import Batch
-from glimpse.evaluation.glimpse_traces import look
+from glimpse.evaluation.glimpse_traces import trace_glimpses
 from glimpse.view.drawing import SCALE_COLORS, TRAIL_COLOR
 from glimpse.view.glimpse_report import make_report
 from glimpse.view.page import write_report
@@ -33,14 +33,14 @@ def make_looks():
     """Two models whose answers and places are known: a hard one with 3 glimpses, a soft one with 2."""
     batch = Batch(draw_bytes(6, 1, 24, 32) // 2, TARGETS, torch.zeros(6, 0, 4))
     hard, soft = (
-        look(tiny_model(*options, image_shape=(1, 24, 32)), batch, name=name, class_names=("a", "b", "<b>c"))
+        trace_glimpses(tiny_model(*options, image_shape=(1, 24, 32)), batch, name=name, class_names=("a", "b", "<b>c"))
         for name, options in (("sharp", ()), ("blurred", ("--read=soft", "--num_glimpses=2")))
     )
     start = CORNERS.view(1, 3, 1, 2) - torch.tensor([0.0, 2.0]).view(2, 1)
     boxes = torch.cat([start, start + torch.tensor([4.0, 8.0]).view(2, 1)], -1).expand(6, 3, 2, 4)
     points = (CORNERS + 2).expand(6, 3, 2)
-    hard = hard._replace(boxes=boxes, points=points, right=HARD_RIGHT.unsqueeze(1).expand(6, 3))
-    return [hard, soft._replace(right=torch.stack([~SOFT_RIGHT, SOFT_RIGHT], 1))]
+    hard = hard._replace(boxes=boxes, points=points, correct=HARD_RIGHT.unsqueeze(1).expand(6, 3))
+    return [hard, soft._replace(correct=torch.stack([~SOFT_RIGHT, SOFT_RIGHT], 1))]
 
 
 def make_page(folder, salient=True):
@@ -190,7 +190,7 @@ def test_patches_bars_and_words(page):
         float(bar.get_attribute("style").split()[1].strip("%;"))
         for bar in panel.find_elements("css selector", ".bars .bar")
     ]
-    assert widths == pytest.approx([100 * float(value) for value in hard.answers[1, 1]], abs=0.051)
+    assert widths == pytest.approx([100 * float(value) for value in hard.probabilities[1, 1]], abs=0.051)
     labels = [one.text for one in panel.find_elements("css selector", ".bars .label")]
     assert labels == ["a", "\u25b8 b", "<b>c"]  # the true class is marked
     current = panel.find_elements("css selector", ".column.current")

@@ -10,7 +10,7 @@ from helpers import tiny_config
 from runs_helpers import REPOSITORY, _load_script, python
 
 from glimpse.errors import ConfigError, RunError
-from glimpse.evaluation.classify import observe
+from glimpse.evaluation.classify import evaluate_classifier
 from glimpse.evaluation.early_exit import exit_curves
 from glimpse.evaluation.result_rows import Row, merge, read_rows, to_csv
 from glimpse.tasks import classification_commands
@@ -134,12 +134,14 @@ def test_row_of_a_classifier(tmp_path):
 
 def test_rows_of_stopping_early(tmp_path, monkeypatch):
     """Scored again, on fewer images here; a halting unit adds its own."""
-    monkeypatch.setattr(classification_commands, "observe", functools.partial(observe, limit=200))
+    monkeypatch.setattr(
+        classification_commands, "evaluate_classifier", functools.partial(evaluate_classifier, limit=200)
+    )
     run = make_run(tmp_path / "run", tiny_config("--network.halt=true", "--score.batch_size=100"))
     first, *others = rows_of(run, section="lazy")
     assert (first.metric, first.value) == ("test error %", 40.0)  # as the training left it
     [loaded], splits = load_runs(ClassificationTask, open_runs([run.folder]))
-    valid, test = (observe(loaded.model, data, limit=200) for data in (splits.valid, splits.test))
+    valid, test = (evaluate_classifier(loaded.model, data, limit=200) for data in (splits.valid, splits.test))
     expected = []
     for early in exit_curves(valid, test):
         its = early.summary()

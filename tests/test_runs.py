@@ -283,9 +283,9 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", [LAST, BEST])
 @pytest.mark.parametrize("how", BROKEN)
-def test_broken_checkpoint_is_named(how, name, copied):
+def test_broken_checkpoint_is_named(mode, name, copied):
     path = copied.folder / name
-    BROKEN[how](path)
+    BROKEN[mode](path)
     with pytest.raises(RunError, match=rf"^{path} is (broken: .|not a checkpoint of this package \({FORMAT}\))"):
         copied.load(name)
     with pytest.raises(RunError, match=str(path)):
@@ -427,7 +427,7 @@ def test_runs_are_loaded_in_order_with_how_they_are_scored(several):
     loaded, splits = load_runs(ClassificationTask, open_runs(list(several.values())))
     assert [entry.name for entry in loaded] == list(several)
     assert [entry.run.folder for entry in loaded] == list(several.values())
-    assert [entry.how for entry in loaded] == ["hard", "soft", "hard", "hard", None, None]
+    assert [entry.mode for entry in loaded] == ["hard", "soft", "hard", "hard", None, None]
     assert [entry.model.mode for entry in loaded] == ["hard", "soft", "soft", "hard", None, None]
     for entry in loaded:
         assert not entry.model.training

@@ -13,8 +13,8 @@ from runs_helpers import REPOSITORY, _load_script, python, train_main
 import glimpse
 from glimpse.data.sentence_pairs import pairs_of
 from glimpse.errors import RunError
+from glimpse.evaluation.caption import caption_dataset, score_captions
 from glimpse.evaluation.classify import score
-from glimpse.evaluation.describe import describe, score_captions
 from glimpse.metrics.translations import TranslationScores
 from glimpse.tasks.base import build_task
 from glimpse.tasks.build import build_data, make_model
@@ -43,7 +43,7 @@ def look_at(name, limit=None):
     """The error of a shipped classifier after each glimpse."""
     [loaded], splits = load_runs(ClassificationTask, open_runs([name]))
     size = loaded.run.config.score.batch_size
-    return score(loaded.model, splits.test, how=loaded.how, batch_size=size, limit=limit)
+    return score(loaded.model, splits.test, mode=loaded.mode, batch_size=size, limit=limit)
 
 
 # The models that are there
@@ -73,11 +73,11 @@ def test_part_of_the_test_set(name):
     images = 300
     if (run := Run.open(name)).config.model == "captioner":
         loaded = CaptioningTask.load(Run.open(name))
-        described = describe(
+        described = caption_dataset(
             loaded.model,
             loaded.vocabulary,
             build_task(run.config, ALONE, open_run=Run.open).data.test,
-            how=run.config.score.read or run.config.read,
+            mode=run.config.score.read or run.config.read,
             width=run.config.score.beam_width,
             length_penalty=run.config.score.length_penalty,
             max_length=run.config.decoder.max_length,

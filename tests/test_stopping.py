@@ -8,15 +8,15 @@ from helpers import assert_close, draw, draw_bytes, tiny_model
 
 from glimpse.attention.distributions import Gaussian, Noise
 from glimpse.attention.sensor import Sensor
-from glimpse.evaluation.classify import Outcome, observe
+from glimpse.evaluation.classify import ClassifierOutcome, evaluate_classifier
 from glimpse.evaluation.early_exit import (
-    SLACK,
+    MAX_ADDED_ERROR,
     THRESHOLDS,
-    Stopping,
+    ExitPoint,
     certainties,
     curve,
     exit_curves,
-    glimpses_taken,
+    exit_step,
     pick,
     stop,
 )
@@ -39,7 +39,7 @@ RIGHT = torch.tensor([[True, False, False], [False, True, True], [False, False, 
 def outcome(answers, right, halting=None, targets=None):
     images, steps = right.shape
     targets = torch.zeros(images, dtype=torch.long) if targets is None else targets
-    return Outcome(answers, targets, right, torch.zeros(images, 1, steps, 2), None, halting)
+    return ClassifierOutcome(answers, targets, right, torch.zeros(images, 1, steps, 2), None, halting)
 
 
 def some_outcome(seed, images=200, steps=5, halting=True):
@@ -53,16 +53,16 @@ def some_outcome(seed, images=200, steps=5, halting=True):
 
 
 def test_stopping_literally():
-    assert glimpses_taken(CERTAINTY, 0.55).tolist() == [1, 2, 3, 2]
-    assert glimpses_taken(CERTAINTY, 0.6).tolist() == [1, 3, 3, 2]  # it must exceed the threshold
-    assert stop(CERTAINTY, RIGHT, 0.55) == Stopping(0.55, 0.25, 2.0, (0.25, 0.5, 0.25))
-    assert stop(CERTAINTY, RIGHT, 0.0) == Stopping(0.0, 0.5, 1.0, (1.0, 0.0, 0.0))
-    assert stop(CERTAINTY, RIGHT, 1.0) == Stopping(1.0, 0.25, 3.0, (0.0, 0.0, 1.0))
+    assert exit_step(CERTAINTY, 0.55).tolist() == [1, 2, 3, 2]
+    assert exit_step(CERTAINTY, 0.6).tolist() == [1, 3, 3, 2]  # it must exceed the threshold
+    assert stop(CERTAINTY, RIGHT, 0.55) == ExitPoint(0.55, 0.25, 2.0, (0.25, 0.5, 0.25))
+    assert stop(CERTAINTY, RIGHT, 0.0) == ExitPoint(0.0, 0.5, 1.0, (1.0, 0.0, 0.0))
+    assert stop(CERTAINTY, RIGHT, 1.0) == ExitPoint(1.0, 0.25, 3.0, (0.0, 0.0, 1.0))
 
 
 def test_certain_answers_go_on_with_a_threshold_of_one():
-    assert glimpses_taken(torch.ones(1, 3), 1.0).tolist() == [3]
-    assert glimpses_taken(torch.full((1, 3), 1e-30), 0.0).tolist() == [1]
+    assert exit_step(torch.ones(1, 3), 1.0).tolist() == [3]
+    assert exit_step(torch.full((1, 3), 1e-30), 0.0).tolist() == [1]
 
 
 def slow_curve(certainty, right):
@@ -80,12 +80,12 @@ def slow_curve(certainty, right):
 def test_curve_is_that_of_a_slow_loop():
     found = some_outcome(1)
     for certainty in certainties(found).values():
-        points = curve(certainty.double(), found.right)
-        assert points == list(slow_curve(certainty.double(), found.right))
+        points = curve(certainty.double(), found.correct)
+        assert points == list(slow_curve(certainty.double(), found.correct))
         glimpses = [point.glimpses for point in points]
         assert glimpses == sorted(glimpses) and glimpses[0] == 1 and glimpses[-1] == 5
         assert len(set(glimpses)) > 10
-        wrong = (~found.right).double().mean(0).tolist()
+        wrong = (~found.correct).double().mean(0).tolist()
         assert (points[0].error, points[-1].error) == pytest.approx((wrong[0], wrong[-1]))
 
 
@@ -98,13 +98,13 @@ def test_thresholds_are_evenly_spaced_in_log_odds():
 
 
 def points(*pairs):
-    return [Stopping(index / 10, error, glimpses, ()) for index, (error, glimpses) in enumerate(pairs)]
+    return [ExitPoint(index / 10, error, glimpses, ()) for index, (error, glimpses) in enumerate(pairs)]
 
 
 def test_the_fewest_glimpses_for_hardly_more_error():
-    assert SLACK == 0.001
+    assert MAX_ADDED_ERROR == 0.001
     assert pick(points((0.3, 1.0), (0.0211, 2.0), (0.0209, 2.5), (0.02, 4.0), (0.02, 6.0))) == 2
-    assert pick(points((0.3, 1.0), (0.0211, 2.0), (0.0209, 2.5), (0.02, 6.0)), slack=0.01) == 1
+    assert pick(points((0.3, 1.0), (0.0211, 2.0), (0.0209, 2.5), (0.02, 6.0)), max_added_error=0.01) == 1
     assert pick(points((0.3, 1.0), (0.03, 2.0), (0.02, 6.0))) == 2  # rather all than an error
     assert pick(points((0.0205, 2.0), (0.0201, 2.0), (0.02, 6.0))) == 1
     assert pick(points((0.01, 1.5), (0.005, 3.0), (0.02, 6.0))) == 0  # looking longer may harm
@@ -115,8 +115,8 @@ def test_the_choice_is_made_on_other_images_than_it_is_scored_on():
     for early, again in zip(exit_curves(valid, one), exit_curves(valid, other), strict=True):
         assert early.picked == again.picked and early.valid == again.valid
         assert early.scored != again.scored and early.images == 150
-        assert early.picked == pick(curve(certainties(valid)[early.by], valid.right))
-        assert early.chosen == stop(certainties(one)[early.by], one.right, THRESHOLDS[early.picked])
+        assert early.picked == pick(curve(certainties(valid)[early.signal], valid.correct))
+        assert early.chosen == stop(certainties(one)[early.signal], one.correct, THRESHOLDS[early.picked])
     picks = {seed: [its.picked for its in exit_curves(some_outcome(seed), one)] for seed in range(1, 40, 3)}
     assert len({its[0] for its in picks.values()}) > 1
 
@@ -124,16 +124,16 @@ def test_the_choice_is_made_on_other_images_than_it_is_scored_on():
 def test_summary():
     valid, scored = some_outcome(1), some_outcome(10)
     early = exit_curves(valid, scored)
-    assert [its.by for its in early] == ["confidence", "halting"]
+    assert [its.signal for its in early] == ["confidence", "halting"]
     summary = early[1].summary()
     point = early[1].chosen
     assert (summary["threshold"], summary["error"], summary["glimpses"]) == point[:3]
     assert summary["interval"] == pytest.approx(wilson_interval(round(200 * point.error), 200))
-    assert summary["full_error"] == float((~scored.right[:, -1]).double().mean())
-    assert summary["valid_full_error"] == float((~valid.right[:, -1]).double().mean())
+    assert summary["full_error"] == float((~scored.correct[:, -1]).double().mean())
+    assert summary["valid_full_error"] == float((~valid.correct[:, -1]).double().mean())
     assert summary["valid_error"] == early[1].valid[early[1].picked].error
     assert sum(summary["shares"]) == pytest.approx(1)
-    assert [its.by for its in exit_curves(some_outcome(1, halting=False), some_outcome(2, halting=False))] == [
+    assert [its.signal for its in exit_curves(some_outcome(1, halting=False), some_outcome(2, halting=False))] == [
         "confidence"
     ]
     assert exit_curves(some_outcome(1, steps=1), some_outcome(2, steps=1)) == []
@@ -187,17 +187,17 @@ def between(values):
 @pytest.mark.parametrize("by", ["confidence", "halting"])
 @pytest.mark.parametrize("sample", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_lazy_answers_are_those_of_the_whole_rollout_cut_off(case, sample, by):
+def test_lazy_answers_are_those_of_the_whole_rollout_cut_off(case, sample, signal):
     model = lively(*CASES[case])
     if case in ("table", "crop"):
         model.glimpses.sensor.plan = case
     told = {"boxes": BOXES} if case == "oracle" else {}
     with torch.no_grad():
         rollout = model(IMAGES, sample=sample, noise=Noise(4), **told)
-    certainty = rollout.halt_logits.sigmoid() if by == "halting" else rollout.logits.softmax(-1).amax(-1)
+    certainty = rollout.halt_logits.sigmoid() if signal == "halting" else rollout.logits.softmax(-1).amax(-1)
     threshold = between(certainty[:, 0])
-    lazy = stop_early(model, IMAGES, threshold=threshold, signal=by, sample=sample, noise=Noise(4), **told)
-    taken = glimpses_taken(certainty, threshold)
+    lazy = stop_early(model, IMAGES, threshold=threshold, signal=signal, sample=sample, noise=Noise(4), **told)
+    taken = exit_step(certainty, threshold)
     assert lazy.num_glimpses.tolist() == taken.tolist()
     assert len(taken.unique()) > 1
     assert_close(lazy.logits, rollout.logits[torch.arange(12), taken - 1], 1e-4)
@@ -229,7 +229,7 @@ def test_several_labels():
     certainty = confidence(answers, multi_label=True)
     threshold = between(certainty[:, 0])
     lazy = stop_early(model, IMAGES, threshold=threshold, multi_label=True)
-    assert lazy.num_glimpses.tolist() == glimpses_taken(certainty, threshold).tolist()
+    assert lazy.num_glimpses.tolist() == exit_step(certainty, threshold).tolist()
 
 
 @pytest.mark.parametrize(
@@ -253,15 +253,15 @@ def test_a_model_from_before_all_this():
     assert "readout" not in config and "halt" not in config and "glimpse_cost" not in config
     model = load("cluttered60-hard")
     assert model.recall is None and model.halt is None
-    whole = observe(model, splits.test, limit=100)
+    whole = evaluate_classifier(model, splits.test, limit=100)
     [early] = exit_curves(whole, whole)
-    batch = splits.test.take(list(range(100)))
+    batch = splits.test.select(list(range(100)))
     lazy = stop_early(model, batch.images, threshold=0.97)
-    expected = stop(certainties(whole)["confidence"], whole.right, 0.97)
+    expected = stop(certainties(whole)["confidence"], whole.correct, 0.97)
     wrong = lazy.logits.argmax(-1) != batch.targets
     assert float(wrong.double().mean()) == pytest.approx(expected.error, abs=0.0101)  # one image may round otherwise
     assert float(lazy.num_glimpses.double().mean()) == pytest.approx(expected.glimpses, abs=0.0501)
-    assert 1 < expected.glimpses < 4 and early.by == "confidence"
+    assert 1 < expected.glimpses < 4 and early.signal == "confidence"
 
 
 # Rows of views and of noise

@@ -29,7 +29,7 @@ def jobs(folder, **settings):
 def trained(tmp_path_factory):
     """Two finished runs, and what was said while they were trained."""
     folder, lines = tmp_path_factory.mktemp("sweep"), []
-    return folder, folders_of(train_missing(jobs(folder), say=lines.append)), lines
+    return folder, folders_of(train_missing(jobs(folder), log=lines.append)), lines
 
 
 def test_trains_all_then_nothing(trained, monkeypatch):
@@ -38,7 +38,7 @@ def test_trains_all_then_nothing(trained, monkeypatch):
     assert all((run / "result.json").exists() and run.parent == folder / "tiny" for run in folders)
     assert lines[0] == "0 of 2 runs are there; training the others" and "\n2 of 2: tiny, seed 1" in lines
     monkeypatch.setattr(sweep, "train", lambda *arguments, **options: pytest.fail("nothing is missing"))
-    assert folders_of(train_missing(jobs(folder), say=lambda line: pytest.fail(line))) == folders
+    assert folders_of(train_missing(jobs(folder), log=lambda line: pytest.fail(line))) == folders
     # Neither threads nor device make another run of it.
     assert folders_of(train_missing(jobs(folder, **{"train.threads": 2}))) == folders
 
@@ -58,7 +58,7 @@ def test_goes_on_with_what_was_stopped(tmp_path, trained, capsys, monkeypatch):
     train, lines = sweep.train, []
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(sweep, "train", lambda *words, **options: train(*words, **{**options, "remark": stop}))
-        train_missing([job], say=lines.append)
+        train_missing([job], log=lines.append)
     assert lines[-1] == "Or give the same command again: it goes on from here."
     begun = find(job)
     assert begun is not None and not (begun.folder / "result.json").exists()
@@ -103,7 +103,7 @@ def test_time_left_is_told_beforehand(trained, monkeypatch):
     lines = []
     wanted = [*jobs(folder), jobs(folder)[0]._replace(config=jobs(folder)[0].config.replace(seed=7))]
     with pytest.raises(pytest.fail.Exception):
-        train_missing(wanted, say=lines.append)
+        train_missing(wanted, log=lines.append)
     assert lines[0].startswith("2 of 3 runs are there; training the others, ") and lines[0].endswith(" if as before")
 
 

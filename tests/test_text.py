@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from glimpse.data.vocabulary import END, PAD, SPECIAL, START, UNKNOWN, Vocabulary, tokenise
+from glimpse.data.vocabulary import END, PAD, SPECIAL, START, UNKNOWN, Vocabulary, tokenize_ptb
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,12 @@ from glimpse.data.vocabulary import END, PAD, SPECIAL, START, UNKNOWN, Vocabular
     ],
 )
 def test_tokenise(text, words):
-    assert tokenise(text) == tuple(words.split())
+    assert tokenize_ptb(text) == tuple(words.split())
 
 
 def test_tokenising_words_again_changes_nothing():
-    words = tokenise("The cat's 3,000 t-shirts can't be at 5:30 in the U.S. & 20% of 1/2")
-    assert "'s" in words and "n't" in words and tokenise(" ".join(words)) == words
+    words = tokenize_ptb("The cat's 3,000 t-shirts can't be at 5:30 in the U.S. & 20% of 1/2")
+    assert "'s" in words and "n't" in words and tokenize_ptb(" ".join(words)) == words
 
 
 CAPTIONS = [("b", "a", "c"), ("c", "a"), ("c",), ("d",)]

@@ -10,7 +10,7 @@ from glimpse import losses
 from glimpse.attention.distributions import Noise
 from glimpse.attention.scorers import SCORERS
 from glimpse.attention.state_memory import StateMemory
-from glimpse.envs import GlimpseVectorEnv, options_of, play
+from glimpse.envs import GlimpseVectorEnv, env_options, play
 from glimpse.models.rollout import State
 from glimpse.tasks.train_settings import TrainSettings
 from glimpse.training.optimizer import make_optimizer
@@ -75,7 +75,7 @@ def test_a_model_plays_its_own_rollout():
     for core in CORES:
         model = tiny_model(ATTEND, "--network.halt=true", f"--network.core={core}")
         data = TinyData(IMAGES, TARGETS)
-        envs = GlimpseVectorEnv(num_envs=5, data=data, split="test", **options_of(model))
+        envs = GlimpseVectorEnv(num_envs=5, data=data, split="test", **env_options(model))
         played = play(model, envs, options={"index": torch.arange(5).numpy()})
         with torch.no_grad():
             rollout = model(IMAGES, sample=False)

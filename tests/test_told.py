@@ -7,7 +7,7 @@ from told_helpers import box_by_hand, some_told
 
 from glimpse.attention.annotation import Attention
 from glimpse.data.vocabulary import END, START, Vocabulary
-from glimpse.evaluation.caption_traces import check_same_images, tell
+from glimpse.evaluation.caption_traces import check_same_images, trace_captions
 from glimpse.models.backbones import BackboneEncoder
 from glimpse.models.decoder import Decoder
 from glimpse.models.decoding import beam, greedy
@@ -17,12 +17,12 @@ from glimpse.models.image_encoders import SmallEncoder
 VOCABULARY = Vocabulary(["a", "one", "two", "above"])
 
 
-def make(how="soft", encoder=None, seed=0, scale=5.0):
+def make(mode="soft", encoder=None, seed=0, scale=5.0):
     """A captioner that says several words and looks somewhere."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         encoder = encoder or SmallEncoder(out_dim=8)
-        attention = Attention(state_dim=6, annotation_dim=encoder.out_dim, mode=how, scorer="additive", dim=5)
+        attention = Attention(state_dim=6, annotation_dim=encoder.out_dim, mode=mode, scorer="additive", dim=5)
         model = Captioner(
             encoder=encoder,
             decoder=Decoder(
@@ -41,12 +41,12 @@ def make(how="soft", encoder=None, seed=0, scale=5.0):
 
 
 @pytest.mark.parametrize("how", ["soft", "hard"])
-def test_told_is_what_the_steps_of_the_decoder_said_and_read(how):
+def test_told_is_what_the_steps_of_the_decoder_said_and_read(mode):
     model = make()
     images = draw_bytes(3, 1, 30, 40)
-    told = tell(model, VOCABULARY, images, name="it", how=how, max_length=6)
+    told = trace_captions(model, VOCABULARY, images, name="it", mode=mode, max_length=6)
     assert model.training  # as before, though nothing was dropped while it spoke
-    assert (told.name, told.how, told.grid, told.cell) == ("it", how, (3, 4), (12.0, 12.0))
+    assert (told.name, told.mode, told.grid, told.cell) == ("it", mode, (3, 4), (12.0, 12.0))
     assert told.images is images and told.references == [[], [], []]
     assert max(map(len, told.captions)) > 2 and len({place for row in told.places for place in row.tolist()}) > 1
     model.eval()
@@ -54,7 +54,7 @@ def test_told_is_what_the_steps_of_the_decoder_said_and_read(how):
         annotations = model.annotate(images[row : row + 1])
         state, word = model.decoder.initial_state(annotations), torch.tensor([START])
         for said, weights, place in zip(told.captions[row], told.weights[row], told.places[row], strict=True):
-            step = model.decoder.step(word, state, annotations, mode=how, sample=False)
+            step = model.decoder.step(word, state, annotations, mode=mode, sample=False)
             logits = step.logits.clone()
             logits[:, :2] = -torch.inf
             word, state = logits.argmax(1), step.state
@@ -65,31 +65,33 @@ def test_told_is_what_the_steps_of_the_decoder_said_and_read(how):
 
 def test_the_models_own_way_and_the_beam():
     model, images = make("hard").eval(), draw_bytes(2, 1, 24, 24)
-    assert tell(model, VOCABULARY, images, name="").how == "hard"
+    assert trace_captions(model, VOCABULARY, images, name="").mode == "hard"
     annotations = model.annotate(images)
     for width in (1, 3):
         for length_penalty in (0.0, 1.0):
-            told = tell(model, VOCABULARY, images, name="", width=width, length_penalty=length_penalty, max_length=5)
+            told = trace_captions(
+                model, VOCABULARY, images, name="", width=width, length_penalty=length_penalty, max_length=5
+            )
             found = beam(model.decoder, annotations, beam_width=width, length_penalty=length_penalty, max_length=5)
             assert told.captions == [VOCABULARY.decode(caption.words) for caption in found]
             for mine, caption in zip(told.weights, found, strict=True):
                 assert_close(mine.flatten(1), caption.weights)
     simple = greedy(model.decoder, annotations, max_length=5)
-    assert tell(model, VOCABULARY, images, name="", max_length=5).captions == [
+    assert trace_captions(model, VOCABULARY, images, name="", max_length=5).captions == [
         VOCABULARY.decode(caption.words) for caption in simple
     ]
 
 
 def test_references_stay_with_their_images():
     references = [[("a",), ("one",)], []]
-    told = tell(make(), VOCABULARY, draw_bytes(2, 1, 24, 24), name="", references=references)
+    told = trace_captions(make(), VOCABULARY, draw_bytes(2, 1, 24, 24), name="", references=references)
     assert told.references == references
 
 
 def test_a_captioner_that_says_nothing():
     model = make()
     model.decoder.to_words.bias.data[END] += 1e4
-    told = tell(model, VOCABULARY, draw_bytes(2, 1, 24, 36), name="")
+    told = trace_captions(model, VOCABULARY, draw_bytes(2, 1, 24, 36), name="")
     assert told.captions == [(), ()] and told.grid == (2, 3)
     assert told.maps(1).shape == (0, 2, 3) and told.places[1].shape == (0,)
 
@@ -98,7 +100,7 @@ def test_cells_of_a_backbone_divide_the_image():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         encoder = BackboneEncoder(name="squeezenet1_1")
-    told = tell(make(encoder=encoder), VOCABULARY, draw_bytes(1, 3, 64, 96), name="", max_length=3)
+    told = trace_captions(make(encoder=encoder), VOCABULARY, draw_bytes(1, 3, 64, 96), name="", max_length=3)
     rows, columns = told.grid
     assert (rows, columns) == encoder.grid(64, 96) and rows < columns
     assert told.cell == pytest.approx((64 / rows, 96 / columns))
@@ -123,11 +125,11 @@ def test_wrong_arguments_are_named():
     model = make()
     for images in (draw_bytes(1, 24, 24), torch.zeros(1, 1, 24, 24), draw_bytes(0, 1, 24, 24)):
         with pytest.raises(ValueError, match=r"images must be uint8 of shape \(B, C, H, W\), at least one, got torch"):
-            tell(model, VOCABULARY, images, name="")
+            trace_captions(model, VOCABULARY, images, name="")
     with pytest.raises(ValueError, match="references must be those of the 2 images, got 1"):
-        tell(model, VOCABULARY, draw_bytes(2, 1, 24, 24), name="", references=[[]])
+        trace_captions(model, VOCABULARY, draw_bytes(2, 1, 24, 24), name="", references=[[]])
     check_same_images([some_told("soft"), some_told("hard", seed=1)])
-    with pytest.raises(ValueError, match="told must be of at least one model, got none"):
+    with pytest.raises(ValueError, match="traces must be of at least one model, got none"):
         check_same_images([])
-    with pytest.raises(ValueError, match="told must be of the same images, but those of other and soft differ"):
+    with pytest.raises(ValueError, match="traces must show the same images, but those of other and soft differ"):
         check_same_images([some_told(), some_told(name="other", images=draw_bytes(2, 1, 20, 25, seed=9))])

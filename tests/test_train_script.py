@@ -88,7 +88,7 @@ def test_test_scores_are_of_the_best_weights(tmp_path, monkeypatch, few_test_ima
     data = build_data(run.config.data).test
     best = score(load(run.folder), data, limit=100)
     last = score(resumed(run).task.model, data, limit=100)
-    assert result["test"]["hit"] == best.hit != last.hit
+    assert result["test"]["hit"] == best.on_target != last.on_target
 
 
 def test_equal_commands_make_equal_runs(tmp_path, few_test_images):

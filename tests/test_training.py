@@ -68,8 +68,8 @@ def test_returns_the_test_scores_of_the_best_weights(kind, trainings):
     assert scores["images"] == 150 and len(scores["error"]) == (1 if kind == "cnn" else 3)
     assert ("hit" in scores) == (kind != "cnn")
     assert result["valid"] == run.load(BEST)[1]
-    how = {"soft": "soft", "cnn": None}.get(kind, "hard")
-    assert score(load(run.folder), build_data(run.config.data).test, how=how, limit=150).as_dict() == scores
+    mode = {"soft": "soft", "cnn": None}.get(kind, "hard")
+    assert score(load(run.folder), build_data(run.config.data).test, mode=mode, limit=150).as_dict() == scores
 
 
 @pytest.mark.parametrize("kind", MODELS)

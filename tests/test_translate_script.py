@@ -104,7 +104,7 @@ def test_one_text_is_no_list(runs):
 def test_translate_as_json(runs, capsys):
     assert evaluate("translate", runs / "trained", "one dog", "two tree !", "--json", "--read", "hard") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    expected = TranslationTask.load(Run.open(runs / "trained")).translate(["one dog", "two tree !"], how="hard")
+    expected = TranslationTask.load(Run.open(runs / "trained")).translate(["one dog", "two tree !"], mode="hard")
     for found, one in zip(lines, expected, strict=True):
         assert tuple(found["source"]) == one.pair.source and tuple(found["words"]) == one.words
         assert found["weights"] == one.weights.tolist() and found["places"] == one.places.tolist()

@@ -21,7 +21,7 @@ from glimpse import losses
 from glimpse.attention.annotation import Attention
 from glimpse.attention.distributions import Noise
 from glimpse.data.date_formats import split_date
-from glimpse.data.sentence_pairs import Pair, pairs_of
+from glimpse.data.sentence_pairs import SentencePair, pairs_of
 from glimpse.data.vocabulary import UNKNOWN
 from glimpse.errors import ConfigError, RunError
 from glimpse.evaluation import translate as translate_module
@@ -138,7 +138,7 @@ def said(text, source="x y z", references=("a b",), spans=(), places=None, width
     weights = torch.zeros(len(words), len(source) if width is None else width)
     places = torch.zeros(len(words), dtype=torch.int64) if places is None else torch.tensor(places)
     return Translation(
-        Pair(source, tuple(tuple(one.split()) for one in references), spans), words, -1.0, weights, places
+        SentencePair(source, tuple(tuple(one.split()) for one in references), spans), words, -1.0, weights, places
     )
 
 
@@ -174,7 +174,7 @@ def test_scores_by_length():
     scores = TranslationScores.of(aligned).as_dict()
     by_length = {key: value for key, value in scores.items() if "_words_" in key}
     assert by_length == {"exact_words_1-5": 0.5, "exact_words_6-10": 1.0, "exact_words_21-25": 0.0}
-    unaligned = [one._replace(pair=one.pair._replace(spans=())) for one in aligned]
+    unaligned = [one._replace(pair=one.pair._replace(alignment_spans=())) for one in aligned]
     scores = TranslationScores.of(unaligned).as_dict()
     assert [key for key in scores if "_words_" in key] == ["BLEU_words_1-5", "BLEU_words_6-10", "BLEU_words_21-25"]
     assert scores["BLEU_words_6-10"] == pytest.approx(1)
@@ -346,7 +346,7 @@ def test_load(tmp_path):
     assert [one.pair.source for one in found] == [split_date(text) for text in texts]
     expected = translate(
         *loaded[1:4],
-        [Pair(split_date(text), ()) for text in texts],
+        [SentencePair(split_date(text), ()) for text in texts],
         search=SEARCH._replace(beam_width=2),
         batch_size=15,
     )

@@ -8,7 +8,7 @@ from helpers import assert_close
 from test_report import NASTY, Tags, data_of, decode
 
 from glimpse.data.dates import Dates
-from glimpse.data.sentence_pairs import Pair
+from glimpse.data.sentence_pairs import SentencePair
 from glimpse.view.tables import Table
 from glimpse.view.translation_report import make_translation_report
 
@@ -28,12 +28,12 @@ def test_the_data_is_what_was_written_and_read():
     assert [sentence["index"] for sentence in data["sentences"]] == [17, 4]
     assert [sentence["references"] for sentence in data["sentences"]] == [["05-3"], ["05"]]
     assert [sentence["spans"] for sentence in data["sentences"]] == [
-        [list(span) for span in pair.spans] for pair in PAIRS
+        [list(span) for span in pair.alignment_spans] for pair in PAIRS
     ]
     assert [model["correct"] for model in data["models"]] == [[False, False], [True, False]]
     assert data["verdicts"] == ["correct", "wrong"] and "are underlined" in html
     for model, its in zip(data["models"], aligned, strict=True):
-        assert (model["name"], model["mode"]) == (its.name, its.how)
+        assert (model["name"], model["mode"]) == (its.name, its.mode)
         for row, one in enumerate(its.translations):
             assert data["sentences"][row]["source"] == list(one.pair.source)
             assert model["outputs"][row] == list(one.words) and model["places"][row] == one.places.tolist()
@@ -41,7 +41,7 @@ def test_the_data_is_what_was_written_and_read():
 
 
 def test_without_attention_or_references_there_is_less():
-    own = [Pair(pair.source, ()) for pair in PAIRS]
+    own = [SentencePair(pair.source, ()) for pair in PAIRS]
     html = report([some_aligned(None, pairs=own)])
     data = data_of(html)
     (model,) = data["models"]
@@ -51,7 +51,7 @@ def test_without_attention_or_references_there_is_less():
 
 
 def test_nothing_given_becomes_markup():
-    pairs = [Pair((NASTY,), ((NASTY,),))]
+    pairs = [SentencePair((NASTY,), ((NASTY,),))]
     aligned = some_aligned(name=NASTY, pairs=pairs, words=[(NASTY,)])
     html = report([aligned], title=NASTY + "{{data}}", intro=NASTY, tables=[Table(NASTY, [NASTY], [[NASTY]], [NASTY])])
     page = Tags(html)
@@ -68,7 +68,7 @@ def test_the_page_asks_nobody_for_anything():
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(ValueError, match="aligned must be of at least one model, got none"):
+    with pytest.raises(ValueError, match="traces must be of at least one model, got none"):
         make_translation_report(title="", intro="", traces=[], indices=[], tables=[])
     with pytest.raises(ValueError, match="same sentences, but those of hard and soft differ"):
         report([some_aligned(), some_aligned("hard", pairs=PAIRS[::-1], words=WORDS[::-1])])

@@ -63,11 +63,11 @@ def opacity(color):
 def check_shades(page, elements, sentence, model, word):
     """Elements, one for each source word, are shaded as they are for a word; for none if that is None."""
     one = ALIGNED[model].translations[sentence]
-    start, stop = (0, 0) if word is None or word >= len(one.pair.spans) else one.pair.spans[word]
+    start, stop = (0, 0) if word is None or word >= len(one.pair.alignment_spans) else one.pair.alignment_spans[word]
     found = page.execute_script(LOOKS, elements)
     weights = [0.0] * len(one.pair.source) if word is None else one.weights[word].tolist()
     assert [opacity(color) for color, _ in found] == pytest.approx(weights, abs=0.005)
-    read = None if word is None or ALIGNED[model].how == "soft" else int(one.places[word])
+    read = None if word is None or ALIGNED[model].mode == "soft" else int(one.places[word])
     assert [marks for _, marks in found] == [[place == read, start <= place < stop] for place in range(len(weights))]
 
 

@@ -14,11 +14,11 @@ from glimpse.attention.placement import RULES
 from glimpse.errors import ConfigError
 from glimpse.evaluation import gradient_variance as variance
 from glimpse.evaluation.gradient_variance import (
-    Estimates,
-    Estimator,
-    Variances,
-    disagreement,
+    BaselineVariance,
+    GradientSamples,
+    GradientVariance,
     jackknife_interval,
+    mean_shift,
     measure,
     total_variance,
 )
@@ -54,7 +54,7 @@ class LookUp(RecurrentAttention):
         self.policy = LearnedPolicy(self.glimpses.attention, FixedPolicy(RULES["center"], self.glimpses))
         self.glimpses.attention.scores = nn.Parameter(2 * draw(2, 4, 3, seed=4))  # image, first cell, second cell
         self.baseline = nn.Parameter(-2 * draw(2, 4, seed=5))
-        self.answers = nn.Parameter(5 * draw(2, 4, 4, 3, seed=6))
+        self.probabilities = nn.Parameter(5 * draw(2, 4, 4, 3, seed=6))
 
     def forward(self, images, *, sample=True, noise=None):
         image, none = images[:, 0, 0, 0].long(), torch.zeros(len(images), dtype=torch.int64)
@@ -69,7 +69,7 @@ class LookUp(RecurrentAttention):
         seen = [(none, none), (first, none), (first, second)]
         empty = dict.fromkeys(Rollout._fields)
         return Rollout(**empty)._replace(
-            logits=torch.stack([self.answers[image, *cells] for cells in seen], 1),
+            logits=torch.stack([self.probabilities[image, *cells] for cells in seen], 1),
             log_probs=torch.stack([first_log_prob, second_log_prob], 1),
             baselines=torch.stack([self.baseline[image, none], self.baseline[image, first]], 1),
         )
@@ -165,7 +165,7 @@ def test_the_variance_is_that_of_all_that_can_happen(settings, rollouts):
         # ||mean + noise||^2 has the standard deviation 2 ||mean|| sigma, sigma at most that of all parameters together.
         assert abs(row.signal - signal) < 4 * (2 * math.sqrt(signal * each[-1] / repeats) + float(each[-1]) / repeats)
         assert row.signal_to_noise == row.signal / row.variance
-        assert row.disagreement < 2
+        assert row.mean_shift < 2
         torch.testing.assert_close(mean, sum(case.moments("none", rollouts)[0] for case in both) / 2)
     for row in result.estimators[1:]:
         low, high = row.ratio_interval
@@ -181,8 +181,8 @@ def test_the_mean_is_the_gradient_of_the_expected_return():
     exact = sum(Enumerated(model, data.images[[i]], data.targets[[i]], estimator).true_gradient for i in range(2)) / 2
     estimates = variance._repeat(model, list(data.in_order(batch_size=2)), estimator, 3, 200, 0)
     for name in ALL:
-        assert disagreement(estimates[name].totals, exact.expand(200, -1)) < 2
-        assert disagreement(estimates[name].totals, torch.zeros(200, len(exact))) > 4  # there is a gradient to speak of
+        assert mean_shift(estimates[name].totals, exact.expand(200, -1)) < 2
+        assert mean_shift(estimates[name].totals, torch.zeros(200, len(exact))) > 4  # there is a gradient to speak of
 
 
 def cheating(model, targets, rollouts, estimator):
@@ -205,9 +205,9 @@ def test_a_biased_baseline_is_found_out():
     model = cheating(LookUp(), data.targets, 3, estimator)
     rows = {row.baseline: row for row in measure(model, data, estimator, images=2, rollouts=3, repeats=100).estimators}
     assert rows["learned"].ratio == pytest.approx(0.25)  # half of each estimate: a small variance is not all
-    assert rows["learned"].disagreement > 3
-    assert rows["self_critical"].disagreement < 2
-    assert rows["leave_one_out"].disagreement < 2
+    assert rows["learned"].mean_shift > 3
+    assert rows["self_critical"].mean_shift < 2
+    assert rows["leave_one_out"].mean_shift < 2
 
 
 def test_greedy_begins_where_the_sampled_rollout_did():
@@ -268,12 +268,12 @@ def test_batches_count_by_their_images_and_have_noise_of_their_own(monkeypatch):
 
 
 def test_a_summary_of_three_estimates():
-    without = Estimates(torch.tensor([[0.0, 0.0], [2.0, 0.0], [4.0, 6.0]]).double(), (1.0, 2.0))
-    row = variance._summarise("learned", 4, Estimates(3 * without.totals, (9.0, 18.0)), without)
+    without = GradientSamples(torch.tensor([[0.0, 0.0], [2.0, 0.0], [4.0, 6.0]]).double(), (1.0, 2.0))
+    row = variance._summarise("learned", 4, GradientSamples(3 * without.totals, (9.0, 18.0)), without)
     assert row.variance == pytest.approx(9 * 16)
     assert row.signal == pytest.approx(9 * (8 - 16 / 3))  # the mean is (2, 2)
     assert (row.ratio, *row.ratio_interval) == pytest.approx((9, 9, 9))  # they vary together, in all repetitions
-    assert row.disagreement == pytest.approx(math.sqrt(4 * 8 / (4 * 16 / 3)))
+    assert row.mean_shift == pytest.approx(math.sqrt(4 * 8 / (4 * 16 / 3)))
     assert row[:2] == ("learned", 4) and row.per_choice == (9.0, 18.0)
 
 
@@ -378,16 +378,16 @@ def test_nothing_is_said_of_the_spread_of_a_single_event(estimates):
 
 def test_disagreement_counts_standard_errors():
     other = torch.tensor([[5.0, 1.0], [3.0, 0.0], [8.0, 2.0]])
-    assert disagreement(other + torch.tensor([[1.0, 0], [2.0, 0], [3.0, 0]]), other) == pytest.approx(2 * math.sqrt(3))
-    assert disagreement(other, other) == 0
-    assert disagreement(other + 1, other) == math.inf
+    assert mean_shift(other + torch.tensor([[1.0, 0], [2.0, 0], [3.0, 0]]), other) == pytest.approx(2 * math.sqrt(3))
+    assert mean_shift(other, other) == 0
+    assert mean_shift(other + 1, other) == math.inf
 
 
 @pytest.mark.parametrize("scales", [[1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [2.0, 1.0, 0.5] * 10])
 def test_chance_seldom_brings_disagreement_above_two(scales):
     scales, generator = torch.tensor(scales), torch.Generator().manual_seed(1)
     values = [
-        disagreement(scales * torch.randn(100, len(scales), generator=generator), torch.zeros(100, len(scales)))
+        mean_shift(scales * torch.randn(100, len(scales), generator=generator), torch.zeros(100, len(scales)))
         for _ in range(1000)
     ]
     assert sum(value > 2 for value in values) <= 60
@@ -396,7 +396,7 @@ def test_chance_seldom_brings_disagreement_above_two(scales):
 
 def made_up(*variances, baselines=ALL):
     rows = [
-        Estimator(
+        BaselineVariance(
             baseline=name,
             rollouts=4 + (name == "self_critical"),
             variance=value,
@@ -404,12 +404,12 @@ def made_up(*variances, baselines=ALL):
             ratio=value / variances[0],
             ratio_interval=(0.5, 0.75),
             signal=-0.5,
-            disagreement=1.234,
+            mean_shift=1.234,
             per_choice=(value / 2, value / 4),
         )
         for name, value in zip(baselines, variances, strict=True)
     ]
-    return Variances(tuple(rows), 64, 4, 100, 514, 2, ("A note.",))
+    return GradientVariance(tuple(rows), 64, 4, 100, 514, 2, ("A note.",))
 
 
 def test_the_table_says_what_was_measured():

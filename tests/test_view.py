@@ -6,7 +6,7 @@ from matplotlib.patches import Ellipse, Rectangle
 
 from glimpse.attention.distributions import Gaussian, Noise
 from glimpse.data import Batch
-from glimpse.evaluation.glimpse_traces import looks_of, seen_patches
+from glimpse.evaluation.glimpse_traces import patches_read, trace_of_rollout
 from glimpse.tasks.build import make_model
 from glimpse.tasks.settings import load_config
 from glimpse.view.drawing import CORRECT_COLOR, WRONG_COLOR
@@ -37,8 +37,8 @@ def make(read, places="plane", channels=1, shape=(20, 30)):
     return model, batch, rollout
 
 
-def sheet(model, batch, rollout, how):
-    return draw_sheet(looks_of(model, batch, rollout, name="model", class_names=NAMES, how=how))
+def sheet(model, batch, rollout, mode):
+    return draw_sheet(trace_of_rollout(model, batch, rollout, name="model", class_names=NAMES, mode=mode))
 
 
 def rectangles(axes):
@@ -71,7 +71,7 @@ def test_boxes_are_those_of_the_glimpse_looked_at(places, channels):
 @pytest.mark.parametrize("places", ["plane", "grid"])
 def test_patches_are_those_that_were_read(places):
     model, batch, rollout = make("hard", places, channels=3)
-    patches = seen_patches(model, batch.images, rollout, "hard")
+    patches = patches_read(model, batch.images, rollout, "hard")
     assert patches.shape == (2, 3, 2, 4, 4, 3)
     view = model.glimpses.sensor.view(batch.images)
     for step in range(3):
@@ -83,7 +83,7 @@ def test_patches_are_those_that_were_read(places):
 
 def test_soft_patches_are_the_expectation_and_the_footprint_is_drawn():
     model, batch, rollout = make("soft")
-    patches = seen_patches(model, batch.images, rollout, "soft")
+    patches = patches_read(model, batch.images, rollout, "soft")
     expected = model.glimpses.sensor.view(batch.images).expect(Gaussian(rollout.locations[:, 1], rollout.stds[:, 1]))
     torch.testing.assert_close(patches[:, 1, :, :, :, 0], expected)
     axes = sheet(model, batch, rollout, "soft").axes[1]
@@ -95,7 +95,7 @@ def test_soft_patches_are_the_expectation_and_the_footprint_is_drawn():
 
 def test_soft_grid_shows_its_weights():
     model, batch, rollout = make("soft", "grid")
-    patches = seen_patches(model, batch.images, rollout, "soft")
+    patches = patches_read(model, batch.images, rollout, "soft")
     cells = model.glimpses.cells
     view = model.glimpses.sensor.view(batch.images)
     mean = sum(
@@ -121,7 +121,7 @@ def test_answers_are_right_or_wrong():
 def test_names_of_any_kind():
     model, batch, rollout = make("hard")
     names = ("$a_$", "a name much longer than its picture is wide", "c")
-    figure = draw_sheet(looks_of(model, batch, rollout, name="model", class_names=names, how="hard"))
+    figure = draw_sheet(trace_of_rollout(model, batch, rollout, name="model", class_names=names, mode="hard"))
     figure.draw_without_rendering()  # dollars are dollars
     assert figure.axes[0].get_title() == "image\n$a_$"
     assert all(len(line) <= 20 for axes in figure.axes for line in axes.get_title().splitlines())

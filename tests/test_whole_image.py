@@ -10,7 +10,7 @@ from runs_helpers import tiny_config as tiny_run_config
 from glimpse import losses
 from glimpse.attention.distributions import Noise
 from glimpse.distributed import Processes
-from glimpse.evaluation.classify import observe, score
+from glimpse.evaluation.classify import evaluate_classifier, score
 from glimpse.models.whole_image import WholeImage
 from glimpse.tasks.base import build_task
 from glimpse.tasks.build import make_model
@@ -161,19 +161,19 @@ def test_built_from_the_settings_of_the_network(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mode", ["greedy", "sampled", "averaged"])
-def test_scored_once_and_without_hits(kind, mode):
+@pytest.mark.parametrize("rollout_mode", ["greedy", "sampled", "averaged"])
+def test_scored_once_and_without_hits(kind, rollout_mode):
     images, targets = draw_bytes(30, *SHAPE), torch.arange(30) % 5
     data = TinyData(images, targets, torch.tensor([[[3.0, 3, 9, 9]]]).expand(30, 1, 4), num_classes=5)
     model = make(kind)
     answers = [int(model(images[i : i + 1]).logits.argmax()) for i in range(30)]
     wrong = sum(answer != target for answer, target in zip(answers, targets.tolist(), strict=True))
-    scores = score(model, data, mode=mode, rollouts=2, batch_size=7)
+    scores = score(model, data, rollout_mode=rollout_mode, rollouts=2, batch_size=7)
     assert scores.as_dict().keys() == {"images", "error", "interval"}
     assert scores.error == [wrong / 30] and len(scores.interval) == 1
-    outcome = observe(model, data, mode=mode, rollouts=2, batch_size=7)
-    assert outcome.locations.shape == (30, 2 if mode == "averaged" else 1, 0, 2) and outcome.hit is None
-    assert_close(outcome.answers[:, 0], model(images).logits[:, 0].softmax(-1), 1e-6)
+    outcome = evaluate_classifier(model, data, rollout_mode=rollout_mode, rollouts=2, batch_size=7)
+    assert outcome.locations.shape == (30, 2 if rollout_mode == "averaged" else 1, 0, 2) and outcome.on_target is None
+    assert_close(outcome.probabilities[:, 0], model(images).logits[:, 0].softmax(-1), 1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)

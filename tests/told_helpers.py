@@ -3,13 +3,13 @@
 import torch
 from helpers import draw, draw_bytes
 
-from glimpse.evaluation.caption_traces import Told
+from glimpse.evaluation.caption_traces import CaptionTrace
 
 CAPTIONS = (("a", "small", "dog", "runs"), ("two", "$cats_$"))
 CELL = (12.0, 10.0)  # two rows and three columns: the image of 20 x 25 ends within the last ones
 
 
-def some_told(how="soft", *, captions=CAPTIONS, channels=1, seed=0, name=None, references=None, images=None):
+def some_told(mode="soft", *, captions=CAPTIONS, channels=1, seed=0, name=None, references=None, images=None):
     """What a model said of two images of 20 x 25."""
     images = draw_bytes(len(captions), channels, 20, 25) if images is None else images
     weights, places = [], []
@@ -19,9 +19,9 @@ def some_told(how="soft", *, captions=CAPTIONS, channels=1, seed=0, name=None, r
         numbers[range(len(caption)), peaks] = 0.5
         weights.append((numbers / numbers.sum(1, keepdim=True)).view(-1, 2, 3))
         places.append(torch.tensor(peaks, dtype=torch.int64))
-    return Told(
-        name=name or how,
-        how=how,
+    return CaptionTrace(
+        name=name or mode,
+        mode=mode,
         images=images,
         captions=list(captions),
         weights=weights,

@@ -9,7 +9,7 @@ from glimpse.files import lazy_exports
 _HOMES = {
     "Batch": "base",
     "ClutteredMNIST": "cluttered_mnist",
-    "DataSet": "base",
+    "Dataset": "base",
     "ImageData": "image_loader",
     "Layout": "cluttered_mnist",
     "Splits": "base",

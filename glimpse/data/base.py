@@ -28,7 +28,7 @@ class Batch(NamedTuple):
     boxes: Tensor  # (B, N, 4) float32: x0, y0, x1, y1 in pixels, half-open; N = 0 when unknown
 
 
-class DataSet(ABC):
+class Dataset(ABC):
     """A classification data set that can be visited shuffled (training) or in a fixed order (scoring)."""
 
     num_classes: int
@@ -68,7 +68,7 @@ class DataSet(ABC):
             An iterator of batches.
         """
 
-    def take(self, indices: Sequence[int]) -> Batch:
+    def select(self, indices: Sequence[int]) -> Batch:
         """Some examples of the fixed order, a row for each.
 
         Args:
@@ -85,20 +85,20 @@ class DataSet(ABC):
 class Splits(NamedTuple):
     """The three parts of a data set."""
 
-    train: DataSet
-    valid: DataSet
-    test: DataSet
+    train: Dataset
+    valid: Dataset
+    test: Dataset
 
 
 def shuffled_batches(
     size: int, *, stream: int, seed: int, epoch: int, batch_size: int, rank: int, world_size: int
 ) -> tuple[np.ndarray, slice]:
-    """Checks the arguments of `DataSet.epoch` and shuffles the examples.
+    """Checks the arguments of `Dataset.epoch` and shuffles the examples.
 
     Args:
         size: number of examples.
         stream: second seed word, to tell data sets apart that are shuffled with the same seed.
-        seed: see `DataSet.epoch`, as are the remaining arguments.
+        seed: see `Dataset.epoch`, as are the remaining arguments.
         epoch: number of this visit.
         batch_size: size of the global batch.
         rank: number of this process.
@@ -124,7 +124,7 @@ def shuffled_batches(
 
 
 def ordered_batches(size: int, *, batch_size: int, limit: int | None) -> list[slice]:
-    """Checks the arguments of `DataSet.in_order` and cuts 0..size-1, or the first `limit`, into slices."""
+    """Checks the arguments of `Dataset.in_order` and cuts 0..size-1, or the first `limit`, into slices."""
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     if limit is not None and limit < 1:

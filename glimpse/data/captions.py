@@ -13,22 +13,22 @@ from torch import Tensor
 
 from glimpse.data.base import ordered_batches, shuffled_batches
 from glimpse.data.mnist import SPLITS, Split
-from glimpse.data.vocabulary import Words
+from glimpse.data.vocabulary import Tokens
 from glimpse.seeding import Stream, below, permutation, random_bits
 
 GROUP = 32  # batches that are sorted together by the length of their captions
 
 
-class Captioned(NamedTuple):
+class CaptionBatch(NamedTuple):
     """Images with captions."""
 
     images: Tensor  # (B, C, H, W) uint8; or (B, L, A) float32, what a frozen encoder made of them
-    captions: list[list[Words]]  # B lists: one caption each in training, all references in scoring
+    captions: list[list[Tokens]]  # B lists: one caption each in training, all references in scoring
     boxes: Tensor  # (B, N, 4) float32: x0, y0, x1, y1 in pixels, half-open; zeros where there is none; N = 0 if unknown
     classes: Tensor  # (B, N) int64: what is in each box; -1 where there is none
 
 
-class CaptionData(ABC):
+class CaptionDataset(ABC):
     """A caption data set that can be visited shuffled (training) or in a fixed order (scoring)."""
 
     selection_metric = "BLEU-4"  # the score that selects the best epoch
@@ -39,30 +39,30 @@ class CaptionData(ABC):
         """Number of images."""
 
     @abstractmethod
-    def vocabulary_captions(self) -> Iterator[Words]:
+    def vocabulary_captions(self) -> Iterator[Tokens]:
         """Captions to count words in; of training data only."""
 
     @abstractmethod
     def epoch(
         self, *, seed: int, epoch: int, batch_size: int, rank: int = 0, world_size: int = 1
-    ) -> Iterator[Captioned]:
+    ) -> Iterator[CaptionBatch]:
         """Visits the images once, shuffled, each with one caption; a last incomplete batch is dropped.
 
         Captions of a batch are of about the same length, so that little is padded. For the arguments see
-        `DataSet.epoch`: batch i depends on (seed, epoch, i) alone, and the shares of all ranks make up the batch.
+        `Dataset.epoch`: batch i depends on (seed, epoch, i) alone, and the shares of all ranks make up the batch.
         """
 
     @abstractmethod
-    def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[Captioned]:
+    def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[CaptionBatch]:
         """Visits every image once, in a fixed order, with all its references, the same each time."""
 
 
 class CaptionSplits(NamedTuple):
     """The three parts of a caption data set."""
 
-    train: CaptionData
-    valid: CaptionData
-    test: CaptionData
+    train: CaptionDataset
+    valid: CaptionDataset
+    test: CaptionDataset
 
 
 def batches_by_length(lengths: Sequence[int] | np.ndarray, *words: int, batch_size: int) -> np.ndarray:
@@ -80,13 +80,13 @@ def batches_by_length(lengths: Sequence[int] | np.ndarray, *words: int, batch_si
     return by_length[permutation(*words, size=len(by_length))]
 
 
-class StoredCaptions(CaptionData):
+class StoredCaptions(CaptionDataset):
     """One split of images that are the same at every visit, each with one caption or more.
 
     Which images and captions make up a batch is decided here; how the images are read, by the subclasses.
     """
 
-    def __init__(self, *, split: Split, captions: Sequence[tuple[Words, ...]], image_shape: tuple[int, int, int]):
+    def __init__(self, *, split: Split, captions: Sequence[tuple[Tokens, ...]], image_shape: tuple[int, int, int]):
         """Keeps the arguments.
 
         Args:
@@ -106,7 +106,7 @@ class StoredCaptions(CaptionData):
         """Number of images."""
         return len(self.captions)
 
-    def vocabulary_captions(self) -> Iterator[Words]:
+    def vocabulary_captions(self) -> Iterator[Tokens]:
         """All captions; of the training split alone."""
         if self.split != "train":
             raise ValueError(f'words must be counted in the "train" split, got "{self.split}"')
@@ -114,8 +114,8 @@ class StoredCaptions(CaptionData):
 
     def epoch(
         self, *, seed: int, epoch: int, batch_size: int, rank: int = 0, world_size: int = 1
-    ) -> Iterator[Captioned]:
-        """See `CaptionData.epoch`; which of its captions an image has depends on (seed, epoch) alone.
+    ) -> Iterator[CaptionBatch]:
+        """See `CaptionDataset.epoch`; which of its captions an image has depends on (seed, epoch) alone.
 
         Batches are made in groups of 32: the images of a group are sorted by the length of their captions and cut into
         batches, which come in a random order.
@@ -141,12 +141,12 @@ class StoredCaptions(CaptionData):
             batches += rows[batches_by_length(lengths[rows], *words, batch_size=batch_size)][:, share].tolist()
         return self._captioned(batches, [(caption,) for caption in chosen])
 
-    def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[Captioned]:
-        """See `CaptionData.in_order`."""
+    def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[CaptionBatch]:
+        """See `CaptionDataset.in_order`."""
         slices = ordered_batches(len(self), batch_size=batch_size, limit=limit)
         return self._captioned([list(range(rows.start, rows.stop)) for rows in slices], self.captions)
 
-    def _captioned(self, batches: list[list[int]], captions: Sequence[tuple[Words, ...]]) -> Iterator[Captioned]:
+    def _captioned(self, batches: list[list[int]], captions: Sequence[tuple[Tokens, ...]]) -> Iterator[CaptionBatch]:
         for rows, images in zip(batches, self.read(batches), strict=True):
             nowhere, nothing = torch.zeros(len(rows), 0, 4), torch.zeros(len(rows), 0, dtype=torch.int64)
-            yield Captioned(images, [list(captions[row]) for row in rows], nowhere, nothing)
+            yield CaptionBatch(images, [list(captions[row]) for row in rows], nowhere, nothing)

@@ -24,7 +24,7 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
-from glimpse.data.base import Batch, DataSet, Splits, ordered_batches, shuffled_batches
+from glimpse.data.base import Batch, Dataset, Splits, ordered_batches, shuffled_batches
 from glimpse.data.mnist import SPLITS, Split, load_mnist
 from glimpse.seeding import Stream, below, random_bits
 
@@ -47,7 +47,7 @@ class Layout(NamedTuple):
         return Layout(*(field[rows] for field in self))
 
 
-class ClutteredMNIST(DataSet):
+class ClutteredMNIST(Dataset):
     """MNIST digits at random places of a canvas, among crops of other digits.
 
     In training, places and clutter are drawn afresh at every visit; the first digit of an example follows
@@ -119,7 +119,7 @@ class ClutteredMNIST(DataSet):
         return len(self._labels)
 
     def epoch(self, *, seed: int, epoch: int, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
-        """See `DataSet.epoch`."""
+        """See `Dataset.epoch`."""
         order, share = shuffled_batches(
             len(self),
             stream=self._stream,
@@ -136,12 +136,12 @@ class ClutteredMNIST(DataSet):
         )
 
     def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[Batch]:
-        """See `DataSet.in_order`; the layout does not depend on any seed of the user's."""
+        """See `Dataset.in_order`; the layout does not depend on any seed of the user's."""
         batches = ordered_batches(len(self), batch_size=batch_size, limit=limit)
         return (self.compose(self._frozen.rows(rows)) for rows in batches)
 
-    def take(self, indices: Sequence[int]) -> Batch:
-        """See `DataSet.take`."""
+    def select(self, indices: Sequence[int]) -> Batch:
+        """See `Dataset.select`."""
         return self.compose(self._frozen.rows(np.asarray(indices)))
 
     @cached_property

@@ -22,8 +22,8 @@ from datetime import date
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeVar
 
-from glimpse.data.sentence_pairs import Pair, Span
-from glimpse.data.vocabulary import Words
+from glimpse.data.sentence_pairs import SentencePair, Span
+from glimpse.data.vocabulary import Tokens
 
 FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
 SHORT_FROM = 1950  # the first of the hundred years that may be written with two digits
@@ -74,17 +74,17 @@ class Pick:
 
 
 @lru_cache(maxsize=4096)  # few texts, and often the same
-def split_date(text: str) -> Words:
+def split_date(text: str) -> Tokens:
     """Splits a text into words: lower case, and every digit and every sign by itself."""
     return tuple(_WORD.findall(text.lower()))
 
 
-def iso(day: date) -> Words:
+def iso(day: date) -> Tokens:
     """A date as the ten characters of ISO 8601."""
     return tuple(day.isoformat())
 
 
-def write(day: date, bits: int) -> Pair:
+def write(day: date, bits: int) -> SentencePair:
     """Writes a date in some format.
 
     Args:
@@ -108,7 +108,7 @@ def write(day: date, bits: int) -> Pair:
         if isinstance(piece, Piece):
             spans[piece.field] = (start, len(words))
     year, month, day_span, nowhere = spans["year"], spans["month"], spans["day"], (0, 0)
-    return Pair(tuple(words), (iso(day),), (*[year] * 4, nowhere, *[month] * 2, nowhere, *[day_span] * 2))
+    return SentencePair(tuple(words), (iso(day),), (*[year] * 4, nowhere, *[month] * 2, nowhere, *[day_span] * 2))
 
 
 # What formats are made of

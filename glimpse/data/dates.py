@@ -14,7 +14,7 @@ import numpy as np
 
 from glimpse.data.date_formats import FIRST, LAST, split_date, write
 from glimpse.data.mnist import SPLITS
-from glimpse.data.sentence_pairs import Pair, Script, TranslationData, TranslationSplits
+from glimpse.data.sentence_pairs import PairDataset, SentencePair, Tokenizer, TranslationSplits
 from glimpse.seeding import Stream, below, permutation, random_bits
 
 _SIZES = {"train": 20_000, "valid": 2_000, "test": 5_000}
@@ -24,7 +24,7 @@ _PARTS = {"train": range(3, 20), "valid": range(0, 1), "test": range(1, 3)}  # o
 _TRAINING, _FROZEN, _VOCABULARY = 0, 1, 2
 
 
-class Dates(TranslationData):
+class Dates(PairDataset):
     """One split of dates.
 
     In training, dates and formats are drawn afresh at every visit. The frozen set that `in_order` visits has no date
@@ -33,7 +33,7 @@ class Dates(TranslationData):
 
     selection_metric = "exact"  # a date is right or wrong
 
-    script = Script(split=split_date, join="".join)
+    script = Tokenizer(split=split_date, join="".join)
 
     def __len__(self) -> int:
         """Dates in an epoch and in the frozen set: 20,000 for training, 2,000 for validation, 5,000 for testing."""
@@ -46,27 +46,27 @@ class Dates(TranslationData):
         part = below(random_bits(Stream.DATE_SPLIT, shape=(count,)), 20)
         return FIRST.toordinal() + np.flatnonzero(np.isin(part, _PARTS[self.split]))
 
-    def vocabulary_pairs(self) -> Iterator[Pair]:
+    def vocabulary_pairs(self) -> Iterator[SentencePair]:
         """20,000 dates that are the same for ever; of the training split alone."""
         self.check_train()
         return iter(self._draw(20_000, _VOCABULARY, 0, 0, 0))
 
-    def drawn(self, rows: np.ndarray, *, seed: int, epoch: int, group: int) -> list[Pair]:
-        """See `TranslationData.drawn`."""
+    def drawn(self, rows: np.ndarray, *, seed: int, epoch: int, group: int) -> list[SentencePair]:
+        """See `PairDataset.drawn`."""
         return self._draw(len(rows), _TRAINING, seed, epoch, group)
 
-    def frozen(self, rows: slice) -> list[Pair]:
-        """See `TranslationData.frozen`; the dates do not depend on any seed of the user's."""
+    def frozen(self, rows: slice) -> list[SentencePair]:
+        """See `PairDataset.frozen`; the dates do not depend on any seed of the user's."""
         return self._frozen[rows]
 
     @cached_property
-    def _frozen(self) -> list[Pair]:
+    def _frozen(self) -> list[SentencePair]:
         number = SPLITS.index(self.split)
         days = self.days[permutation(Stream.DATE_CHOICE, number, size=len(self.days))[: len(self)]]
         bits = random_bits(Stream.DATE_CONTENT, number, _FROZEN, 0, 0, 0, shape=(len(days),))
         return _write(days, bits)
 
-    def _draw(self, count: int, *words: int) -> list[Pair]:
+    def _draw(self, count: int, *words: int) -> list[SentencePair]:
         """Draws dates and formats; they depend on the words and the split."""
         bits = random_bits(Stream.DATE_CONTENT, SPLITS.index(self.split), *words, shape=(2, count))
         return _write(self.days[below(bits[0], len(self.days))], bits[1])
@@ -75,12 +75,12 @@ class Dates(TranslationData):
         """The sha256 of the frozen set: of each date its words, its translation and the alignment."""
         sha256 = hashlib.sha256()
         for pair in self._frozen:
-            spans = " ".join(f"{start}-{stop}" for start, stop in pair.spans)
+            spans = " ".join(f"{start}-{stop}" for start, stop in pair.alignment_spans)
             sha256.update(f"{' '.join(pair.source)}\t{''.join(pair.references[0])}\t{spans}\n".encode())
         return sha256.hexdigest()
 
 
-def _write(days: np.ndarray, bits: np.ndarray) -> list[Pair]:
+def _write(days: np.ndarray, bits: np.ndarray) -> list[SentencePair]:
     """Writes dates, given as ordinals, in formats that depend on the bits."""
     return [write(date.fromordinal(day), number) for day, number in zip(days.tolist(), bits.tolist(), strict=True)]
 

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 
 from glimpse.data.base import ordered_batches, shuffled_batches
-from glimpse.data.captions import GROUP, CaptionData, Captioned, CaptionSplits, batches_by_length
+from glimpse.data.captions import GROUP, CaptionBatch, CaptionDataset, CaptionSplits, batches_by_length
 from glimpse.data.cluttered_mnist import ClutteredMNIST, Layout
 from glimpse.data.digit_grammar import MOST_DIGITS, Digit, Scene, captions_of
 from glimpse.data.mnist import SPLITS, Split, load_mnist
-from glimpse.data.vocabulary import Words
+from glimpse.data.vocabulary import Tokens
 from glimpse.seeding import Stream, below, random_bits
 
 NUM_REFERENCES = 5
@@ -45,12 +45,12 @@ class Scenes(NamedTuple):
         return Scenes(self.layout.rows(rows), self.numbers[rows], self.wording[rows])
 
 
-def least_pixels(most_digits: int) -> int:
+def min_canvas_pixels(max_digits: int) -> int:
     """Of a canvas for so many digits: a fuller one would take too many draws to find places without overlap."""
-    return 9 * most_digits * _DIGIT**2 // 4 if most_digits > 1 else _DIGIT**2
+    return 9 * max_digits * _DIGIT**2 // 4 if max_digits > 1 else _DIGIT**2
 
 
-class DigitCaptions(CaptionData):
+class DigitCaptions(CaptionDataset):
     """One split of canvases with digits and their captions.
 
     In training, scenes are drawn afresh at every visit; the first digit of an image follows the epoch's permutation of
@@ -65,7 +65,7 @@ class DigitCaptions(CaptionData):
         *,
         split: Split,
         canvas: tuple[int, int] = (84, 84),
-        most_digits: int = 4,
+        max_digits: int = 4,
         num_distractors: int = 4,
         distractor_size: int = 8,
     ):
@@ -74,13 +74,13 @@ class DigitCaptions(CaptionData):
         Args:
             split: "train", "valid" or "test".
             canvas: (H, W) of the images, each at least 28, and so large that the digits fill at most 4/9 of it.
-            most_digits: images have 1 to this many digits, at most 4.
+            max_digits: images have 1 to this many digits, at most 4.
             num_distractors: crops per image.
             distractor_size: side of the crops, 1 to 28.
         """
         height, width = canvas
-        if not 1 <= most_digits <= MOST_DIGITS:
-            raise ValueError(f"most_digits must be in 1..{MOST_DIGITS}, got {most_digits}")
+        if not 1 <= max_digits <= MOST_DIGITS:
+            raise ValueError(f"max_digits must be in 1..{MOST_DIGITS}, got {max_digits}")
         # One painter for each number of digits; they check the other arguments.
         self._painters = {
             number: ClutteredMNIST(
@@ -91,23 +91,23 @@ class DigitCaptions(CaptionData):
                 distractor_size=distractor_size,
                 target="label" if number == 1 else "sum",
             )
-            for number in range(1, most_digits + 1)
+            for number in range(1, max_digits + 1)
         }
-        if height * width < (least := least_pixels(most_digits)):
+        if height * width < (least := min_canvas_pixels(max_digits)):
             raise ValueError(
-                f"canvas must have at least {least} pixels for {most_digits} digits, "
+                f"canvas must have at least {least} pixels for {max_digits} digits, "
                 f"got {height} x {width} = {height * width}"
             )
         self._split = split
         self._labels = load_mnist(split)[1]
-        self._most = most_digits
+        self._most = max_digits
         self.image_shape = (1, height, width)
 
     def __len__(self) -> int:
         """Images in an epoch and in the frozen set: 50,000 for training, 2,000 for validation, 5,000 for testing."""
         return _SIZES[self._split]
 
-    def vocabulary_captions(self) -> Iterator[Words]:
+    def vocabulary_captions(self) -> Iterator[Tokens]:
         """A caption of each of 20,000 scenes that are the same for ever; of the training split alone."""
         if self._split != "train":
             raise ValueError(f'words must be counted in the "train" split, got "{self._split}"')
@@ -116,8 +116,8 @@ class DigitCaptions(CaptionData):
 
     def epoch(
         self, *, seed: int, epoch: int, batch_size: int, rank: int = 0, world_size: int = 1
-    ) -> Iterator[Captioned]:
-        """See `CaptionData.epoch`.
+    ) -> Iterator[CaptionBatch]:
+        """See `CaptionDataset.epoch`.
 
         Batches are made in groups of 32: the images of a group are sorted by the length of their captions and cut into
         batches, which come in a random order.
@@ -133,7 +133,7 @@ class DigitCaptions(CaptionData):
         )
         return self._batches(order, share, seed, epoch)
 
-    def _batches(self, order: np.ndarray, share: slice, seed: int, epoch: int) -> Iterator[Captioned]:
+    def _batches(self, order: np.ndarray, share: slice, seed: int, epoch: int) -> Iterator[CaptionBatch]:
         """Batches of an epoch whose first digits are `order` (batches, batch_size); `share` of the rows of each."""
         for group, start in enumerate(range(0, len(order), GROUP)):
             first = order[start : start + GROUP]
@@ -147,8 +147,8 @@ class DigitCaptions(CaptionData):
                 rows = batch[share]
                 yield self._paint(scenes.rows(rows), [captions[row] for row in rows])
 
-    def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[Captioned]:
-        """See `CaptionData.in_order`; the scenes do not depend on any seed of the user's."""
+    def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[CaptionBatch]:
+        """See `CaptionDataset.in_order`; the scenes do not depend on any seed of the user's."""
         batches = ordered_batches(len(self), batch_size=batch_size, limit=limit)
         parts = (self._frozen.rows(rows) for rows in batches)
         return (self._paint(scenes, self._captions(scenes)) for scenes in parts)
@@ -200,7 +200,7 @@ class DigitCaptions(CaptionData):
             random_bits(Stream.DIGIT_WORDING, *words, shape=(batch, num_captions)),
         )
 
-    def _captions(self, scenes: Scenes) -> list[list[Words]]:
+    def _captions(self, scenes: Scenes) -> list[list[Tokens]]:
         """The captions of each scene."""
         canvas = self.image_shape[1:]
         return [
@@ -218,7 +218,7 @@ class DigitCaptions(CaptionData):
                 for label, (y, x) in zip(row_labels[:number], row_corners[:number], strict=True)
             )
 
-    def _paint(self, scenes: Scenes, captions: list[list[Words]]) -> Captioned:
+    def _paint(self, scenes: Scenes, captions: list[list[Tokens]]) -> CaptionBatch:
         """Images (B, 1, H, W), boxes (B, N, 4) and classes (B, N) of B scenes, with their captions."""
         batch = len(scenes.numbers)
         images = torch.empty((batch, *self.image_shape), dtype=torch.uint8)
@@ -232,7 +232,7 @@ class DigitCaptions(CaptionData):
             images[rows] = painted.images
             boxes[rows, :number] = painted.boxes
             classes[rows, :number] = torch.from_numpy(self._labels[layout.digits])
-        return Captioned(images, captions, boxes, classes)
+        return CaptionBatch(images, captions, boxes, classes)
 
 
 def _apart(corners: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -247,7 +247,7 @@ def _apart(corners: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 def digit_captions(
     *,
     canvas: tuple[int, int] = (84, 84),
-    most_digits: int = 4,
+    max_digits: int = 4,
     num_distractors: int = 4,
     distractor_size: int = 8,
 ) -> CaptionSplits:
@@ -257,7 +257,7 @@ def digit_captions(
             DigitCaptions(
                 split=split,
                 canvas=canvas,
-                most_digits=most_digits,
+                max_digits=max_digits,
                 num_distractors=num_distractors,
                 distractor_size=distractor_size,
             )

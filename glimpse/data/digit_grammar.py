@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from itertools import pairwise, permutations
 from typing import Literal, NamedTuple
 
-from glimpse.data.vocabulary import Words
+from glimpse.data.vocabulary import Tokens
 
 MARGIN = 14  # pixels, half the side of a digit
 LONGEST = 16  # words in a caption of `captions_of`
@@ -88,16 +88,16 @@ _ROWS = (
     ("on the left", "in the middle", "on the right"),
     ("at the bottom left", "at the bottom", "at the bottom right"),
 )
-_PLACES: dict[Cell, Words] = {(y, x): tuple(_ROWS[y][x].split()) for y in range(3) for x in range(3)}
-_SHORT: dict[Direction, Words] = {
+_PLACES: dict[Cell, Tokens] = {(y, x): tuple(_ROWS[y][x].split()) for y in range(3) for x in range(3)}
+_SHORT: dict[Direction, Tokens] = {
     "above": ("above",),
     "below": ("below",),
     "left": ("left", "of"),
     "right": ("right", "of"),
 }
-_LONG: dict[Direction, Words] = {**_SHORT, "left": ("to", "the", "left", "of"), "right": ("to", "the", "right", "of")}
+_LONG: dict[Direction, Tokens] = {**_SHORT, "left": ("to", "the", "left", "of"), "right": ("to", "the", "right", "of")}
 _OPPOSITE: dict[Direction, Direction] = {"above": "below", "below": "above", "left": "right", "right": "left"}
-_NOUNS: dict[tuple[str, int, int], Words] = {}  # by article, label and count
+_NOUNS: dict[tuple[str, int, int], Tokens] = {}  # by article, label and count
 for _label, _one in enumerate(SINGULAR):
     _NOUNS["a", _label, 1] = ("an" if _one == "eight" else "a", _one)
     _NOUNS["another", _label, 1] = ("another", _one)
@@ -106,7 +106,7 @@ for _label, _one in enumerate(SINGULAR):
         _NOUNS["a", _label, _count] = (SINGULAR[_count], PLURAL[_label])
 
 # Every phrase with its kind and meaning. The kinds' first letters spell a sentence.
-_PHRASES: dict[Words, tuple[str, object]] = {
+_PHRASES: dict[Tokens, tuple[str, object]] = {
     **{words: ("another" if noun[0] == "another" else "noun", Noun(*noun[1:])) for noun, words in _NOUNS.items()},
     **{words: ("place", cell) for cell, words in _PLACES.items()},
     **{words: ("relation", direction) for table in (_SHORT, _LONG) for direction, words in table.items()},
@@ -121,7 +121,7 @@ _CLAUSE = "n(rn)*p?"
 _SENTENCE = re.compile(f"(tb|s)?{_CLAUSE}(&{_CLAUSE})*|nb(p(&np)*|(rn)+p?)|pt?bn((rn)*|(&pn)*)")
 
 
-def parse(words: Words) -> Claims | None:
+def parse(words: Tokens) -> Claims | None:
     """What a sentence says; None if it is no sentence of the grammar."""
     phrases, start = [], 0
     while start < len(words):
@@ -158,7 +158,7 @@ def parse(words: Words) -> Claims | None:
     return Claims(tuple(nouns), tuple(relations))
 
 
-def judge(words: Words, scene: Scene, canvas: tuple[int, int]) -> Verdict:
+def judge(words: Tokens, scene: Scene, canvas: tuple[int, int]) -> Verdict:
     """Compares a sentence with a scene.
 
     Args:
@@ -181,7 +181,7 @@ def judge(words: Words, scene: Scene, canvas: tuple[int, int]) -> Verdict:
     )
 
 
-def digit_mentions(words: Words) -> list[tuple[int, int]]:
+def digit_mentions(words: Tokens) -> list[tuple[int, int]]:
     """The words that name digits, in a sentence or in any words: where they are, and the label of each.
 
     A number before a plural, as "two" in "two nines", is a count and names no digit.
@@ -195,7 +195,7 @@ def digit_mentions(words: Words) -> list[tuple[int, int]]:
     return mentions
 
 
-def captions_of(scene: Scene, canvas: tuple[int, int], bits: Sequence[int]) -> list[Words]:
+def captions_of(scene: Scene, canvas: tuple[int, int], bits: Sequence[int]) -> list[Tokens]:
     """True sentences about a scene, each of which names all digits once, in at most `LONGEST` words.
 
     Digits are named in reading order (the row of the canvas, then from left to right), in some captions backwards.
@@ -257,7 +257,7 @@ def _hold(claims: Claims, digits: Scene, canvas: tuple[int, int]) -> bool:
     )
 
 
-def _say(wording: Wording) -> Words:
+def _say(wording: Wording) -> Tokens:
     """The sentence, word by word."""
     (nouns, relations), frame, article, long = wording
     be = "is" if nouns[0].count == 1 else "are"

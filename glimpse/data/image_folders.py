@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 from torchvision import datasets
 
 from glimpse.data.base import Splits
-from glimpse.data.image_loader import Part, make_splits
+from glimpse.data.image_loader import Subset, make_splits
 from glimpse.errors import DataError
 from glimpse.seeding import Stream, permutation
 
@@ -72,13 +72,13 @@ def torchvision_data(
     kept = np.arange(len(train))
     if valid is None:
         kept, held_out = _hold_out(np.zeros(len(train)), [valid_fraction], [name])
-        valid_part = Part(train, held_out, f"{name} train")
+        valid_part = Subset(train, held_out, f"{name} train")
     else:
-        valid_part = Part(valid, np.arange(len(valid)), f"{name} valid")
+        valid_part = Subset(valid, np.arange(len(valid)), f"{name} valid")
     return make_splits(
-        Part(train, kept, f"{name} train"),
+        Subset(train, kept, f"{name} train"),
         valid_part,
-        Part(test, np.arange(len(test)), f"{name} test"),
+        Subset(test, np.arange(len(test)), f"{name} test"),
         class_names=_class_names(train),
         size=size,
         channels=channels,
@@ -125,7 +125,7 @@ def image_folder(
     # A class may be called "train", then that folder has images but no folders.
     has_splits = (root / "train").is_dir() and any(path.is_dir() for path in (root / "train").iterdir())
     train = _open_folder(root / "train" if has_splits else root)
-    parts: dict[str, Part] = {}
+    parts: dict[str, Subset] = {}
     for split, folders in (("valid", ("valid", "val")), ("test", ("test",))):
         folder = next((root / name for name in folders if (root / name).is_dir()), None)
         if has_splits and folder is not None:
@@ -136,14 +136,14 @@ def image_folder(
                     f"{folder} must have the same class folders as {root / 'train'}, "
                     f"but these are in one only: {different}"
                 )
-            parts[split] = Part(source, np.arange(len(source)), str(folder))
+            parts[split] = Subset(source, np.arange(len(source)), str(folder))
     fractions = {"valid": valid_fraction, "test": test_fraction}
     missing = [split for split in fractions if split not in parts]
     kept, *held_out = _hold_out(np.array(train.targets), [fractions[split] for split in missing], train.classes)
     for split, indices in zip(missing, held_out, strict=True):
-        parts[split] = Part(train, indices, str(root))
+        parts[split] = Subset(train, indices, str(root))
     return make_splits(
-        Part(train, kept, str(root)),
+        Subset(train, kept, str(root)),
         parts["valid"],
         parts["test"],
         class_names=tuple(train.classes),

@@ -1,4 +1,4 @@
-"""Images of one size as a `DataSet`, read from any torchvision-style source when they are needed.
+"""Images of one size as a `Dataset`, read from any torchvision-style source when they are needed.
 
 Shapes: B batch, C channels, H height, W width.
 """
@@ -14,14 +14,14 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import DatasetFolder
 from torchvision.transforms.v2 import functional
 
-from glimpse.data.base import Batch, DataSet, Splits, ordered_batches, shuffled_batches
+from glimpse.data.base import Batch, Dataset, Splits, ordered_batches, shuffled_batches
 from glimpse.errors import DataError
 from glimpse.seeding import Stream, permutation
 
-_GREY_MODES = {"1", "L", "LA", "La"}
+_GRAY_MODES = {"1", "L", "LA", "La"}
 
 
-class Part(NamedTuple):
+class Subset(NamedTuple):
     """One split: some of the items of a torchvision data set."""
 
     source: Any  # source[i] is (PIL image, label)
@@ -42,7 +42,7 @@ class Part(NamedTuple):
         return f"image {index} of {self.name}"
 
 
-class ImageData(DataSet):
+class ImageData(Dataset):
     """Images of one size, read when they are needed.
 
     `in_order` visits them in a fixed shuffled order, so that the first few hundred are a fair sample even
@@ -54,7 +54,7 @@ class ImageData(DataSet):
     def __init__(
         self,
         *,
-        part: Part,
+        part: Subset,
         class_names: tuple[str, ...],
         image_shape: tuple[int, int, int],
         resize: bool,
@@ -79,7 +79,7 @@ class ImageData(DataSet):
         return len(self._part.indices)
 
     def epoch(self, *, seed: int, epoch: int, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
-        """See `DataSet.epoch`."""
+        """See `Dataset.epoch`."""
         order, share = shuffled_batches(
             len(self),
             stream=0,
@@ -92,12 +92,12 @@ class ImageData(DataSet):
         return read_batches(self, [rows[share].tolist() for rows in order], self._workers)
 
     def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[Batch]:
-        """See `DataSet.in_order`."""
+        """See `Dataset.in_order`."""
         slices = ordered_batches(len(self), batch_size=batch_size, limit=limit)
         return read_batches(self, [list(range(rows.start, rows.stop)) for rows in slices], self._workers)
 
-    def take(self, indices: Sequence[int]) -> Batch:
-        """See `DataSet.take`."""
+    def select(self, indices: Sequence[int]) -> Batch:
+        """See `Dataset.select`."""
         batch = self.__getitems__(list(indices))
         if isinstance(batch, DataError):
             raise batch
@@ -137,7 +137,7 @@ class ImageData(DataSet):
 
 
 def make_splits(
-    *parts: Part,
+    *parts: Subset,
     class_names: tuple[str, ...],
     size: tuple[int, int] | None,
     channels: Literal[1, 3] | None,
@@ -145,7 +145,7 @@ def make_splits(
 ) -> Splits:
     """Data sets of the parts, with what is not given taken from the first training image."""
     first, _ = parts[0].read(0)
-    shape = (channels or (1 if first.mode in _GREY_MODES else 3), *(size or (first.height, first.width)))
+    shape = (channels or (1 if first.mode in _GRAY_MODES else 3), *(size or (first.height, first.width)))
     return Splits(
         *(
             ImageData(

@@ -18,20 +18,20 @@ import numpy as np
 import regex
 
 from glimpse.data.mnist import SPLITS, Split
-from glimpse.data.sentence_pairs import Pair, Script, TranslationData, TranslationSplits
-from glimpse.data.vocabulary import SPECIAL, Words
+from glimpse.data.sentence_pairs import PairDataset, SentencePair, Tokenizer, TranslationSplits
+from glimpse.data.vocabulary import SPECIAL, Tokens
 from glimpse.errors import DataError
 
 # Letters with the marks that belong to them, digits, and the two joiners of Indic and Persian words; or else one sign.
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}\u200c\u200d]+|\S")
 
 
-def split_at_spaces(text: str) -> Words:
+def split_at_spaces(text: str) -> Tokens:
     """Splits a text that is tokenised already."""
     return tuple(map(sys.intern, text.split()))  # a word is kept in memory once, however often it occurs
 
 
-def tokenise_raw(text: str) -> Words:
+def tokenise_raw(text: str) -> Tokens:
     """Splits a raw text: lower case, and every sign that is no letter or digit by itself ("don't" is "don ' t").
 
     Scripts without spaces between words, as Chinese, are not taken apart: their texts must be tokenised by other means.
@@ -39,14 +39,14 @@ def tokenise_raw(text: str) -> Words:
     return tuple(map(sys.intern, _WORD.findall(unicodedata.normalize("NFC", text.lower()))))
 
 
-TOKENISED = Script(split=split_at_spaces, join=" ".join)
-RAW = Script(split=tokenise_raw, join=" ".join)
+WHITESPACE = Tokenizer(split=split_at_spaces, join=" ".join)
+RAW_TEXT = Tokenizer(split=tokenise_raw, join=" ".join)
 
 
-class ParallelText(TranslationData):
+class ParallelText(PairDataset):
     """One split of pairs that are the same at every visit."""
 
-    def __init__(self, *, split: Split, pairs: Sequence[Pair], script: Script):
+    def __init__(self, *, split: Split, pairs: Sequence[SentencePair], script: Tokenizer):
         """Keeps the pairs; made by `parallel_files` and `tab_separated`.
 
         Args:
@@ -62,17 +62,17 @@ class ParallelText(TranslationData):
         """Number of pairs."""
         return len(self.pairs)
 
-    def vocabulary_pairs(self) -> Iterator[Pair]:
+    def vocabulary_pairs(self) -> Iterator[SentencePair]:
         """All pairs; of the training split alone."""
         self.check_train()
         return iter(self.pairs)
 
-    def drawn(self, rows: np.ndarray, *, seed: int, epoch: int, group: int) -> list[Pair]:
-        """See `TranslationData.drawn`: of several references the first."""
+    def drawn(self, rows: np.ndarray, *, seed: int, epoch: int, group: int) -> list[SentencePair]:
+        """See `PairDataset.drawn`: of several references the first."""
         return [self.pairs[row]._replace(references=self.pairs[row].references[:1]) for row in rows]
 
-    def frozen(self, rows: slice) -> list[Pair]:
-        """See `TranslationData.frozen`."""
+    def frozen(self, rows: slice) -> list[SentencePair]:
+        """See `PairDataset.frozen`."""
         return list(self.pairs[rows])
 
 
@@ -101,7 +101,7 @@ def parallel_files(
     parts = []
     for name in (train_file, valid_file, test_file):
         files = [Path(root, f"{name}.{language}") for language in (source_language, target_language)]
-        sources, targets = ([_words(file, *line, TOKENISED) for line in _file_lines(file)] for file in files)
+        sources, targets = ([_words(file, *line, WHITESPACE) for line in _file_lines(file)] for file in files)
         if len(sources) != len(targets):
             raise DataError(
                 f"{files[0]} and {files[1]} must have as many lines as each other, got {len(sources):,} and "
@@ -109,8 +109,8 @@ def parallel_files(
             )
         if not sources:
             raise DataError(f"{files[0]} must have a line at least, got none")
-        parts.append([Pair(source, (target,)) for source, target in zip(sources, targets, strict=True)])
-    return _splits(parts, TOKENISED)
+        parts.append([SentencePair(source, (target,)) for source, target in zip(sources, targets, strict=True)])
+    return _splits(parts, WHITESPACE)
 
 
 def tab_separated(*, path: str | Path, valid_fraction: float, test_fraction: float) -> TranslationSplits:
@@ -126,31 +126,31 @@ def tab_separated(*, path: str | Path, valid_fraction: float, test_fraction: flo
             is left without a pair.
     """
     path = Path(path)
-    found: dict[Words, dict[Words, None]] = {}  # the translations of each source
+    found: dict[Tokens, dict[Tokens, None]] = {}  # the translations of each source
     for number, line in _file_lines(path):
         columns = line.split("\t")
         if len(columns) < 2:
             raise DataError(f"{path}, line {number}, must have a tab between source and target, got {line!r:.60}")
-        source, target = (_words(path, number, text, RAW) for text in columns[:2])
+        source, target = (_words(path, number, text, RAW_TEXT) for text in columns[:2])
         found.setdefault(source, {})[target] = None
-    parts: dict[Split, list[Pair]] = {split: [] for split in SPLITS}
+    parts: dict[Split, list[SentencePair]] = {split: [] for split in SPLITS}
     for source, targets in found.items():
         place = int.from_bytes(hashlib.sha256(" ".join(source).encode()).digest()[:8], "big") / 2**64
         if place < test_fraction:
-            parts["test"].append(Pair(source, tuple(targets)))
+            parts["test"].append(SentencePair(source, tuple(targets)))
         elif place < test_fraction + valid_fraction:
-            parts["valid"].append(Pair(source, tuple(targets)))
+            parts["valid"].append(SentencePair(source, tuple(targets)))
         else:
-            parts["train"] += [Pair(source, (target,)) for target in targets]
+            parts["train"] += [SentencePair(source, (target,)) for target in targets]
     for split, pairs in parts.items():
         if not pairs:
             raise DataError(
                 f"{path} must leave a pair for every split, but of {len(found):,} source sentences {split} has none"
             )
-    return _splits([parts[split] for split in SPLITS], RAW)
+    return _splits([parts[split] for split in SPLITS], RAW_TEXT)
 
 
-def _splits(parts: Sequence[Sequence[Pair]], script: Script) -> TranslationSplits:
+def _splits(parts: Sequence[Sequence[SentencePair]], script: Tokenizer) -> TranslationSplits:
     splits = zip(SPLITS, parts, strict=True)
     return TranslationSplits(*(ParallelText(split=split, pairs=pairs, script=script) for split, pairs in splits))
 
@@ -181,7 +181,7 @@ def numbered_lines(content: bytes, name: str | Path) -> Iterator[tuple[int, str]
             raise DataError(f"{name}, line {number}, must be UTF-8, but has other bytes: {error.reason}") from error
 
 
-def _words(path: Path, number: int, text: str, script: Script) -> Words:
+def _words(path: Path, number: int, text: str, script: Tokenizer) -> Tokens:
     words = script.split(text)
     if not words:
         raise DataError(f"{path}, line {number}, must have words, got {text!r:.60}")

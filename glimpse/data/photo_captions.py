@@ -1,7 +1,7 @@
 """Photographs with captions: COCO as it is published, and the splits of Karpathy (arXiv:1412.2306).
 
 Karpathy's files, dataset_coco.json, dataset_flickr8k.json and dataset_flickr30k.json, say what most papers trained and
-tested on. Captions are split into words by `text.tokenise`; one without words is dropped.
+tested on. Captions are split into words by `text.tokenize_ptb`; one without words is dropped.
 
 Shapes: B batch, H height, W width.
 """
@@ -24,7 +24,7 @@ from glimpse.data.base import ordered_batches
 from glimpse.data.captions import CaptionSplits, StoredCaptions
 from glimpse.data.image_loader import read_batches
 from glimpse.data.mnist import SPLITS, Split
-from glimpse.data.vocabulary import Words, tokenise
+from glimpse.data.vocabulary import Tokens, tokenize_ptb
 from glimpse.errors import DataError
 from glimpse.seeding import Stream, permutation
 
@@ -38,7 +38,7 @@ class Photo(NamedTuple):
     """An image file with its captions."""
 
     file: Path
-    captions: tuple[Words, ...]
+    captions: tuple[Tokens, ...]
     problem: str | None = None  # why it is to be left out
 
 
@@ -142,7 +142,7 @@ def coco_captions(
     for name in (f"train{year}", f"val{year}"):
         folder = _folder(root / name, "COCO's folder of images")
         path = root / "annotations" / f"captions_{name}.json"
-        parts.append(_sift(_read_coco(path, folder), path, broken, workers))
+        parts.append(_check_images(_read_coco(path, folder), path, broken, workers))
     train, test = parts
     held_out = permutation(Stream.HOLD_OUT, 0, size=len(train))[: max(1, round(valid_fraction * len(train)))]
     is_valid = np.isin(np.arange(len(train)), held_out)
@@ -182,7 +182,7 @@ def karpathy_captions(
     root = _folder(root, "the data's root")
     path = root / annotations
     photos, splits = _read_karpathy(path, root)
-    photos = _sift(photos, path, broken, workers)
+    photos = _check_images(photos, path, broken, workers)
     parts = [[photo for photo, one in zip(photos, splits, strict=True) if one == split] for split in SPLITS]
     return _make_splits(parts, path, size, workers)
 
@@ -256,9 +256,9 @@ def _records(path: Path, parent: Any, key: str, within: str = "", **fields: type
     return records
 
 
-def _words(texts: Iterable[str]) -> tuple[Words, ...]:
+def _words(texts: Iterable[str]) -> tuple[Tokens, ...]:
     """The captions that have words; a word is kept in memory once, however often it occurs."""
-    captions = (tuple(map(sys.intern, tokenise(text))) for text in texts)
+    captions = (tuple(map(sys.intern, tokenize_ptb(text))) for text in texts)
     return tuple(caption for caption in captions if caption)
 
 
@@ -293,7 +293,7 @@ def _read_karpathy(path: Path, root: Path) -> tuple[list[Photo], list[Split]]:
     return photos, [_KARPATHY[image["split"]] for image in images]
 
 
-def _sift(photos: list[Photo], path: Path, broken: Broken, workers: int) -> list[Photo]:
+def _check_images(photos: list[Photo], path: Path, broken: Broken, workers: int) -> list[Photo]:
     """Finds the problem of each photo of a JSON file, and says how many have one, or raises an error if one has."""
     problems: dict[int, str] = {}
     for index, photo in enumerate(photos):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-Words = tuple[str, ...]  # a caption: lower-case words without punctuation
+Tokens = tuple[str, ...]  # a caption: lower-case words without punctuation
 
 PAD, START, END, UNKNOWN = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<start>", "<end>", "<unknown>")  # by number; no words of any caption
@@ -32,7 +32,7 @@ _ENDING = re.compile(r"(.+)(n't|'(?:s|m|d|re|ve|ll))")
 _JOINED = {"cannot": 3, "gimme": 3, "gonna": 3, "gotta": 3, "lemme": 3, "wanna": 3}  # where Penn Treebank splits them
 
 
-def tokenise(text: str) -> Words:
+def tokenize_ptb(text: str) -> Tokens:
     """Splits a sentence into words, much as the scorer of COCO captions does.
 
     That scorer runs Stanford's Penn Treebank tokeniser in lower case and drops punctuation. So does this: contractions
@@ -80,7 +80,7 @@ class Vocabulary:
         self._numbers = {word: number for number, word in enumerate(self.words, start=len(SPECIAL))}
 
     @classmethod
-    def of(cls, captions: Iterable[Words], *, min_count: int = 1) -> "Vocabulary":
+    def of(cls, captions: Iterable[Tokens], *, min_count: int = 1) -> "Vocabulary":
         """The words of some captions, the most frequent first, ties in alphabetical order.
 
         Args:
@@ -96,7 +96,7 @@ class Vocabulary:
         """Count of numbers, the special ones among them."""
         return len(SPECIAL) + len(self.words)
 
-    def encode(self, captions: Sequence[Words]) -> tuple[Tensor, Tensor]:
+    def encode(self, captions: Sequence[Tokens]) -> tuple[Tensor, Tensor]:
         """Writes captions as numbers.
 
         Args:
@@ -112,7 +112,7 @@ class Vocabulary:
             row[: len(numbers)] = torch.tensor(numbers)
         return ids, torch.tensor([len(caption) + 1 for caption in captions], dtype=torch.int64)
 
-    def decode(self, ids: Sequence[int]) -> Words:
+    def decode(self, ids: Sequence[int]) -> Tokens:
         """Reads numbers as words, up to END if there is one; START and PAD say nothing, UNKNOWN is "<unknown>"."""
         words = []
         for number in map(int, ids):

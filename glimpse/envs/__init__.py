@@ -14,8 +14,8 @@ from glimpse.files import lazy_exports
 _HOMES = {
     "GlimpseEnv": "env",
     "GlimpseVectorEnv": "vector_env",
-    "Played": "playing",
-    "options_of": "playing",
+    "PlayedEpisodes": "playing",
+    "env_options": "playing",
     "play": "playing",
 }
 

@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium import logger
 from gymnasium.error import ResetNeeded
 
-from glimpse.envs.rules import Game
+from glimpse.envs.rules import GlimpseRules
 
 METADATA = {"render_modes": ["rgb_array"], "render_fps": 2}
 ROW = np.zeros(1, np.int64)
@@ -63,7 +63,7 @@ class GlimpseEnv(gymnasium.Env):
     With `flat=True` a `Box` of the same: the glimpse row by row, the location, and the step divided by T.
 
     `info` has the `index` of the example, its `target` (the class, or ones and zeros) and, after an action, whether the
-    answer was `right`. It is meant for scoring and for supervised losses: an agent that acts on it cheats.
+    answer was `correct`. It is meant for scoring and for supervised losses: an agent that acts on it cheats.
 
     ## Rewards
 
@@ -74,7 +74,7 @@ class GlimpseEnv(gymnasium.Env):
     ## Starting State
 
     An example of the split, drawn by `np_random`; `reset(options={"index": i})` chooses example i of the split in the
-    fixed order in which it is scored (`DataSet.in_order`). The training split of cluttered MNIST, if no example is
+    fixed order in which it is scored (`Dataset.in_order`). The training split of cluttered MNIST, if no example is
     chosen, shows any of its digits in any of as many layouts, 2.5 billion images; other splits and other data show the
     examples that are scored. The first glimpse is in the centre, or with `first="random"` anywhere on the image.
 
@@ -88,9 +88,9 @@ class GlimpseEnv(gymnasium.Env):
     ## Arguments
 
     * `data`: what to look at. settings by name, `{"canvas": 60, "num_distractors": 4}`, see `glimpse.data.settings`;
-      or an object of them, a `glimpse.data.Splits` or a `glimpse.data.DataSet`.
+      or an object of them, a `glimpse.data.Splits` or a `glimpse.data.Dataset`.
     * Any setting of `DataConfig` by itself changes that one: `num_distractors=8`, or `kind="folder", root="photos"`.
-    * `split="train"`: "train", "valid" or "test". Of a `DataSet`, "train" shows it as in training, the others as it is
+    * `split="train"`: "train", "valid" or "test". Of a `Dataset`, "train" shows it as in training, the others as it is
       scored.
     * `num_glimpses=6`: the number T of glimpses.
     * `patch_size=12`, `num_scales=3`, `scale_factor=2`, `background=0.0`: the sensor; see `glimpse.Sensor`.
@@ -123,7 +123,7 @@ class GlimpseEnv(gymnasium.Env):
         """Make an environment; for the options see the class."""
         check_render_mode(render_mode)
         self.render_mode = render_mode
-        self.game = Game(1, **options)
+        self.game = GlimpseRules(1, **options)
         self.observation_space = self.game.observation_space
         self.action_space = self.game.actions.space
 
@@ -142,15 +142,15 @@ class GlimpseEnv(gymnasium.Env):
         super().reset(seed=seed)
         chosen = check_options(options, "index").get("index")
         index = None if chosen is None else read_index(chosen, (), 1)
-        self.game.begin(ROW, [self.np_random], index)
+        self.game.reset(ROW, [self.np_random], index)
         return row_of(self.game.observe(), 0), self._info()
 
     def step(
         self, action: dict[str, Any] | np.ndarray
     ) -> tuple[dict[str, Any] | np.ndarray, float, bool, bool, dict[str, Any]]:
         """Answer, and look somewhere else."""
-        rewards, ended, right = self.game.act(action, (), ROW)
-        info = {**self._info(), "right": bool(right[0])}
+        rewards, ended, correct = self.game.act(action, (), ROW)
+        info = {**self._info(), "right": bool(correct[0])}
         return row_of(self.game.observe(), 0), float(rewards[0]), bool(ended[0]), False, info
 
     def render(self) -> np.ndarray | None:
@@ -195,7 +195,7 @@ def row_of(observation: dict[str, np.ndarray] | np.ndarray, row: int) -> dict[st
     return observation[row]
 
 
-def render_row(game: Game, row: int, render_mode: str | None) -> np.ndarray | None:
+def render_row(game: GlimpseRules, row: int, render_mode: str | None) -> np.ndarray | None:
     """Draw one environment of a batch, if it was made to be drawn."""
     if render_mode is None:
         logger.warn("render() needs an environment that is made with render_mode='rgb_array'")

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from glimpse.config.schema import Group
-from glimpse.data import Batch, ClutteredMNIST, DataSet, Layout, Splits
+from glimpse.data import Batch, ClutteredMNIST, Dataset, Layout, Splits
 from glimpse.data.mnist import Split
 from glimpse.data.settings import DATASETS, DataSettings, ImageDataSettings
 from glimpse.seeding import Stream
 
-Source = DataSettings | Splits | DataSet
+Source = DataSettings | Splits | Dataset
 DATA = Group(DATASETS, default="cluttered").of(ImageDataSettings)
 
 
@@ -67,7 +67,7 @@ class Episodes:
             layout = _pool(data).rows(draw.layout)
             layout.digits[:, 0] = draw.index  # a copy: rows are picked one by one
             return data.compose(layout)
-        return data.take(draw.index.tolist())
+        return data.select(draw.index.tolist())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Episodes, (self._source, self._split)

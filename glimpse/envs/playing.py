@@ -13,11 +13,11 @@ from torch import Tensor
 
 from glimpse.attention.distributions import Noise
 from glimpse.attention.reading import LocationAttention
-from glimpse.envs.rules import LOGITS_PER_SCORE, Game
+from glimpse.envs.rules import LOGITS_PER_SCORE, GlimpseRules
 from glimpse.models.recurrent_attention import LearnedPolicy, RecurrentAttention
 
 
-class Played(NamedTuple):
+class PlayedEpisodes(NamedTuple):
     """An episode of each of B environments; on the CPU."""
 
     logits: Tensor  # (B, T, classes): the answer after each glimpse
@@ -27,7 +27,7 @@ class Played(NamedTuple):
     targets: Tensor  # (B,) or (B, classes)
 
 
-def options_of(model: RecurrentAttention) -> dict[str, Any]:
+def env_options(model: RecurrentAttention) -> dict[str, Any]:
     """The options of an environment that suits a model: its sensor, and how often and where first it looks."""
     sensor = model.glimpses.sensor
     return {
@@ -49,7 +49,7 @@ def play(
     options: dict[str, Any] | None = None,
     sample: bool = False,
     noise: Noise | None = None,
-) -> Played:
+) -> PlayedEpisodes:
     """Let a model play one episode in each environment.
 
     Logits and locations are exactly those of its own rollout, `model(images, mode="hard", ...)`, on the same images
@@ -68,7 +68,7 @@ def play(
         ValueError: If model and environment do not suit each other, or the environment clipped a location.
     """
     game = getattr(env.unwrapped, "game", None)
-    if not isinstance(game, Game):
+    if not isinstance(game, GlimpseRules):
         raise ValueError(f"env must be a GlimpseEnv or a GlimpseVectorEnv, wrapped or not, got {env}")
     attention = _attention_for(model, game)
     noise = noise or Noise()
@@ -98,10 +98,10 @@ def play(
         logits.append(answer.cpu())
         locations.append(location.cpu())
         rewards.append(torch.as_tensor(reward, dtype=torch.float64).view(game.size))
-    return Played(torch.stack(logits, 1), torch.stack(locations, 1), torch.stack(rewards, 1), index, targets)
+    return PlayedEpisodes(torch.stack(logits, 1), torch.stack(locations, 1), torch.stack(rewards, 1), index, targets)
 
 
-def _answer(game: Game, logits: Tensor) -> dict[str, np.ndarray]:
+def _answer(game: GlimpseRules, logits: Tensor) -> dict[str, np.ndarray]:
     """Logits (B, classes) as the answering part of the actions."""
     if game.answer == "scores":
         parts = {"scores": (logits / LOGITS_PER_SCORE).cpu().numpy()}
@@ -110,11 +110,11 @@ def _answer(game: Game, logits: Tensor) -> dict[str, np.ndarray]:
     return {**parts, "stop": np.zeros(game.size, np.int64)} if game.can_stop else parts
 
 
-def _shapes(game: Game) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def _shapes(game: GlimpseRules) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return ("index", ()), ("target", (game.num_classes,) if game.multi_label else ())
 
 
-def _attention_for(model: RecurrentAttention, game: Game) -> LocationAttention:
+def _attention_for(model: RecurrentAttention, game: GlimpseRules) -> LocationAttention:
     """The attention that chooses the places, after a check that model and environment suit each other."""
     policy = model.policy
     attention = policy.attention if isinstance(policy, LearnedPolicy) and policy.first is not None else None
@@ -127,7 +127,7 @@ def _attention_for(model: RecurrentAttention, game: Game) -> LocationAttention:
         raise ValueError(
             f"the environment must have dictionaries and absolute motion, got flat={game.flat}, motion={game.motion!r}"
         )
-    wanted = options_of(model) | {"classes": model.classify.out_features}
+    wanted = env_options(model) | {"classes": model.classify.out_features}
     sensor = game.sensor
     got = {
         "num_glimpses": game.num_glimpses,

@@ -9,15 +9,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glimpse.attention.sensor import to_pixels
-from glimpse.envs.rules import Game, logits_of
-from glimpse.evaluation.glimpse_traces import Looks
+from glimpse.envs.rules import GlimpseRules, logits_of
+from glimpse.evaluation.glimpse_traces import GlimpseTrace
 from glimpse.losses.classification import correct
 from glimpse.models.rollout import Rollout
 from glimpse.view.glimpse_animation import draw_frame
 from glimpse.view.video import rasterize
 
 
-def frame(game: Game, row: int) -> np.ndarray:
+def frame(game: GlimpseRules, row: int) -> np.ndarray:
     """Draw one environment of a batch as it is now: (H, W, 3), uint8.
 
     The answer is the last one given, so at the end of an episode the one to the glimpse that is shown, and before that
@@ -29,24 +29,24 @@ def frame(game: Game, row: int) -> np.ndarray:
     return rasterize(figure)
 
 
-def _looks(game: Game, row: int) -> Looks:
+def _looks(game: GlimpseRules, row: int) -> GlimpseTrace:
     """What there is to draw; the entries of glimpses that are not yet, or no more needed, stay undrawn."""
     images, targets = game.images[row : row + 1], game.targets[row : row + 1]
     height, width = images.shape[2:]
-    locations = torch.from_numpy(game.trail[row : row + 1].copy())  # (1, T, 2)
+    locations = torch.from_numpy(game.visited[row : row + 1].copy())  # (1, T, 2)
     here = torch.from_numpy(game.location[row : row + 1].copy())
     patches = game.sensor.view(images).at(here).unflatten(1, (game.sensor.num_scales, -1))  # (1, K, C, G, G)
     logits = _logits(game, row)
-    answers = (logits.sigmoid() if game.multi_label else logits.softmax(-1)) * bool(game.step[row])
+    probabilities = (logits.sigmoid() if game.multi_label else logits.softmax(-1)) * bool(game.step[row])
     steps = (1, game.num_glimpses)
-    return Looks(
+    return GlimpseTrace(
         name="agent",
-        how="hard",
+        mode="hard",
         images=images,
         targets=targets,
         class_names=game.episodes.data.class_names,
-        answers=answers.expand(*steps, -1),
-        right=(correct(logits, targets) > 0).expand(steps),
+        probabilities=probabilities.expand(*steps, -1),
+        correct=(correct(logits, targets) > 0).expand(steps),
         points=to_pixels(locations, height, width),
         boxes=game.sensor.boxes(locations, height, width),
         spread=torch.zeros_like(locations),
@@ -56,7 +56,7 @@ def _looks(game: Game, row: int) -> Looks:
     )
 
 
-def _logits(game: Game, row: int) -> Tensor:
+def _logits(game: GlimpseRules, row: int) -> Tensor:
     """The last answer as logits (1, 1, classes); of a label, such as leave no doubt."""
     answer = game.answers[row]
     if game.answer == "scores":

@@ -34,15 +34,15 @@ NEEDS_SCORES = ("log_likelihood",)  # rewards of a probability: a label alone ha
 LOGITS_PER_SCORE = 8.0  # scores in [-1, 1] can be as sure as 1 - 1e-6; a power of two, which rounds nothing
 
 
-class Outcome(NamedTuple):
+class StepOutcome(NamedTuple):
     """What an action led to in each of B environments; in those that did not act, nothing."""
 
     rewards: np.ndarray  # (B,) float64
     ended: np.ndarray  # (B,) bool
-    right: np.ndarray  # (B,) bool: whether the answer was
+    correct: np.ndarray  # (B,) bool: whether the answer was
 
 
-class Game:
+class GlimpseRules:
     """B environments. `GlimpseEnv` documents the options."""
 
     def __init__(
@@ -112,7 +112,7 @@ class Game:
         self.images = torch.zeros(size, *examples.image_shape, dtype=torch.uint8)
         self.targets = torch.zeros(size, self.num_classes) if self.multi_label else torch.zeros(size, dtype=torch.int64)
         self.location = np.zeros((size, 2), np.float32)
-        self.trail = np.zeros((size, num_glimpses, 2), np.float32)  # where the glimpses were
+        self.visited = np.zeros((size, num_glimpses, 2), np.float32)  # where the glimpses were
         self.step = np.zeros(size, np.int64)  # how many actions there were
         self.over = np.ones(size, bool)
         one = answer == "label" and not self.multi_label
@@ -144,7 +144,7 @@ class Game:
             np.concatenate([high * pixels, place, np.ones(1, np.float32)]),
         )
 
-    def begin(self, rows: np.ndarray, generators: list[np.random.Generator], index: np.ndarray | None = None) -> None:
+    def reset(self, rows: np.ndarray, generators: list[np.random.Generator], index: np.ndarray | None = None) -> None:
         """Begin new episodes.
 
         Args:
@@ -167,10 +167,10 @@ class Game:
             self.location[rows] = [generator.uniform(-1, 1, 2) for generator in generators]
         else:
             self.location[rows] = 0
-        self.trail[rows, 0] = self.location[rows]
+        self.visited[rows, 0] = self.location[rows]
         self.step[rows], self.over[rows] = 0, False
 
-    def act(self, action: Any, lead: Shape, rows: np.ndarray) -> Outcome:
+    def act(self, action: Any, lead: Shape, rows: np.ndarray) -> StepOutcome:
         """Let agents act; for the arguments see `Actions.read`."""
         if self.over[rows].any():
             raise ResetNeeded("there is no episode to act in, it has ended or not begun: call reset()")
@@ -180,19 +180,19 @@ class Game:
         ended = stop | (step == self.num_glimpses)
         there = np.where(ended[:, None], here, self._move(here, wanted))
         self.step[rows], self.over[rows], self.location[rows] = step, ended, there
-        self.trail[rows, np.minimum(step, self.num_glimpses - 1)] = there
+        self.visited[rows, np.minimum(step, self.num_glimpses - 1)] = there
         self.answers[rows] = answer
 
         targets = self.targets[rows]
-        outcome = Outcome(np.zeros(self.size), np.zeros(self.size, bool), np.zeros(self.size, bool))
-        right = self._right(answer, targets)
-        earned = right.astype(np.float64)
+        outcome = StepOutcome(np.zeros(self.size), np.zeros(self.size, bool), np.zeros(self.size, bool))
+        correct = self._is_correct(answer, targets)
+        earned = correct.astype(np.float64)
         if self.reward in NEEDS_SCORES:
             earned[:] = log_likelihood(logits_of(answer).unsqueeze(1), targets).squeeze(1)
         elif self.reward == "final":
             earned[~ended] = 0
         outcome.rewards[rows] = earned - self.step_cost
-        outcome.ended[rows], outcome.right[rows] = ended, right
+        outcome.ended[rows], outcome.correct[rows] = ended, correct
         return outcome
 
     def observe(self) -> Any:
@@ -213,7 +213,7 @@ class Game:
             wanted = wanted * (np.float32(self.max_stride) / np.maximum(length, 1))
         return (here + wanted).clip(-self.limit, self.limit)
 
-    def _right(self, answer: np.ndarray, targets: Tensor) -> np.ndarray:
+    def _is_correct(self, answer: np.ndarray, targets: Tensor) -> np.ndarray:
         if self.answer == "scores":
             return correct(logits_of(answer).unsqueeze(1), targets).squeeze(1).numpy() > 0
         equal = answer == targets.numpy()

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from glimpse.envs.env import METADATA, check_options, check_render_mode, read_index, render_row, row_of
-from glimpse.envs.rules import Game
+from glimpse.envs.rules import GlimpseRules
 
 Observation = dict[str, np.ndarray] | np.ndarray
 
@@ -54,7 +54,7 @@ class GlimpseVectorEnv(VectorEnv):
             raise ValueError(f"autoreset_mode must be one of {', '.join(modes)}, got {autoreset_mode!r}")
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**METADATA, "autoreset_mode": self.autoreset_mode}
-        self.game = Game(num_envs, **options)
+        self.game = GlimpseRules(num_envs, **options)
         self.num_envs = num_envs
         self.single_observation_space = self.game.observation_space
         self.single_action_space = self.game.actions.space
@@ -112,16 +112,16 @@ class GlimpseVectorEnv(VectorEnv):
         if not self._begun:
             raise ResetNeeded("there is no episode to act in: call reset()")
         game, mode = self.game, self.autoreset_mode
-        anew = game.over.copy() if mode == AutoresetMode.NEXT_STEP else np.zeros(self.num_envs, bool)
-        rewards, ended, right = game.act(actions, (self.num_envs,), (~anew).nonzero()[0])
+        restarting = game.over.copy() if mode == AutoresetMode.NEXT_STEP else np.zeros(self.num_envs, bool)
+        rewards, ended, correct = game.act(actions, (self.num_envs,), (~restarting).nonzero()[0])
         infos: dict[str, Any] = {}
-        acted = ~anew
+        acted = ~restarting
         if mode == AutoresetMode.SAME_STEP and ended.any():
-            infos = self._final(ended, right)
-            anew, acted = ended, ~ended
-        if anew.any():
-            self._begin(anew.nonzero()[0])
-        infos |= self._infos(np.ones(self.num_envs, bool), right, acted)
+            infos = self._final(ended, correct)
+            restarting, acted = ended, ~ended
+        if restarting.any():
+            self._begin(restarting.nonzero()[0])
+        infos |= self._infos(np.ones(self.num_envs, bool), correct, acted)
         return game.observe(), rewards, ended, np.zeros(self.num_envs, bool), infos
 
     def render(self) -> tuple[np.ndarray, ...] | None:
@@ -131,7 +131,7 @@ class GlimpseVectorEnv(VectorEnv):
         return tuple(render_row(self.game, row, self.render_mode) for row in range(self.num_envs))
 
     def _begin(self, rows: np.ndarray, index: np.ndarray | None = None) -> None:
-        self.game.begin(rows, [self._generators[row] for row in rows], index)
+        self.game.reset(rows, [self._generators[row] for row in rows], index)
 
     def _seed(self, seeds: Sequence[int | None], rows: Sequence[int] | np.ndarray) -> None:
         """Seed some of the environments: with None, those that never were, with whatever comes."""
@@ -157,7 +157,7 @@ class GlimpseVectorEnv(VectorEnv):
             )
         return mask
 
-    def _infos(self, mask: np.ndarray, right: np.ndarray | None = None, acted: np.ndarray | None = None) -> dict:
+    def _infos(self, mask: np.ndarray, correct: np.ndarray | None = None, acted: np.ndarray | None = None) -> dict:
         """Infos on some environments, in the form of Gymnasium: a value is paired with a mask of who has it."""
         game = self.game
         targets = game.targets.numpy()
@@ -169,10 +169,10 @@ class GlimpseVectorEnv(VectorEnv):
             "_target": mask.copy(),
         }
         if acted is not None and acted.any():
-            infos |= {"right": right & acted, "_right": acted.copy()}
+            infos |= {"right": correct & acted, "_right": acted.copy()}
         return infos
 
-    def _final(self, ended: np.ndarray, right: np.ndarray) -> dict[str, Any]:
+    def _final(self, ended: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
         """The end of episodes that are followed by others in the same step."""
         last = self.game.observe()
         observations = np.full(self.num_envs, None, object)
@@ -181,6 +181,6 @@ class GlimpseVectorEnv(VectorEnv):
         return {
             "final_obs": observations,
             "_final_obs": ended.copy(),
-            "final_info": self._infos(ended, right, ended),
+            "final_info": self._infos(ended, correct, ended),
             "_final_info": ended.copy(),
         }

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from sacrebleu.metrics import BLEU
 
-from glimpse.data.sentence_pairs import Pair
+from glimpse.data.sentence_pairs import SentencePair
 from glimpse.evaluation.comparison import group_names, group_runs
 from glimpse.evaluation.translate import TrainedTranslator
 from glimpse.metrics.statistics import LEVEL, Estimate, over_seeds, wilson_interval
@@ -49,7 +49,7 @@ class LengthGroup(NamedTuple):
         return Estimate(mean, max(0.0, low), min(1.0, high))
 
 
-class Lengths(NamedTuple):
+class LengthComparison(NamedTuple):
     """Groups of runs, scored on the same sentences."""
 
     metric: Literal["error", "BLEU"]
@@ -60,13 +60,13 @@ class Lengths(NamedTuple):
 
 def compare_lengths(
     runs: Sequence[TrainedTranslator],
-    pairs: Sequence[Pair],
+    pairs: Sequence[SentencePair],
     *,
     split: str = "test",
     batch_size: int | None = None,
     device: torch.device | str = "cpu",
-    say: Callable[[str], None] = print,
-) -> Lengths:
+    log: Callable[[str], None] = print,
+) -> LengthComparison:
     """Score translators on the same sentences, by the number of source words, and group them by config.
 
     Args:
@@ -75,23 +75,23 @@ def compare_lengths(
         split: What to call them.
         batch_size: Sentences at a time; as each run was scored if not given.
         device: Where to compute.
-        say: Told of the progress.
+        log: Told of the progress.
 
     Raises:
         RunError: If a run is not finished, or two have the same config and seed.
     """
     groups = group_runs([loaded.run for loaded in runs])
-    metric = "error" if any(pair.spans for pair in pairs) else "BLEU"
+    metric = "error" if any(pair.alignment_spans for pair in pairs) else "BLEU"
     estimate = _error if metric == "error" else bleu_interval
     rows = {**by_length(pairs), ALL: list(range(len(pairs)))}
     scored = []
     for number, loaded in enumerate(runs, 1):
-        say(f"Scoring {number} of {len(runs)}: {loaded.run}")
+        log(f"Scoring {number} of {len(runs)}: {loaded.run}")
         translations = loaded.translate_pairs(pairs, batch_size=batch_size, device=device)
         scores = {lengths: estimate([translations[row] for row in members]) for lengths, members in rows.items()}
         scored.append(Scored(str(loaded.run), loaded.run.config.seed, scores))
     firsts = [runs[indices[0]].run for indices in groups]
-    return Lengths(
+    return LengthComparison(
         metric=metric,
         split=split,
         counts={lengths: len(members) for lengths, members in rows.items()},

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from glimpse.attention.settings import ReadMode
-from glimpse.data.vocabulary import Vocabulary, Words
+from glimpse.data.vocabulary import Tokens, Vocabulary
 from glimpse.models.decoding import GREEDY, BeamSearch, Hypothesis, beam
 from glimpse.models.encoder_decoder import Captioner
 from glimpse.models.inference import evaluating
@@ -21,17 +21,17 @@ from glimpse.models.inference import evaluating
 AT_ONCE = 32  # images, which large encoders need much memory for
 
 
-class Told(NamedTuple):
+class CaptionTrace(NamedTuple):
     """The captions of a model for B images, and its looks while it said them; all tensors on the CPU."""
 
     name: str  # of the model
-    how: ReadMode
+    mode: ReadMode
     images: Tensor  # (B, C, H, W) uint8
-    captions: list[Words]  # B of them, of N words each, which differs
+    captions: list[Tokens]  # B of them, of N words each, which differs
     weights: list[Tensor]  # B of (N, rows, columns): the attention, which for each word sums to one
     places: list[Tensor]  # B of (N,) int64, row by row: the place read; soft: the one that weighs most
     cell: tuple[float, float]  # height and width of a place, in pixels; the last may reach over the edge of the image
-    references: list[list[Words]]  # B lists, empty where there are none
+    references: list[list[Tokens]]  # B lists, empty where there are none
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -51,17 +51,17 @@ class Told(NamedTuple):
 
 
 @torch.no_grad()
-def tell(
+def trace_captions(
     model: Captioner,
     vocabulary: Vocabulary,
     images: Tensor,
     *,
     name: str,
-    references: Sequence[list[Words]] = (),
-    how: ReadMode | None = None,
+    references: Sequence[list[Tokens]] = (),
+    mode: ReadMode | None = None,
     search: BeamSearch = GREEDY,
     device: torch.device | str = "cpu",
-) -> Told:
+) -> CaptionTrace:
     """Let a captioner describe images, and keep all that can be drawn of it.
 
     Args:
@@ -70,7 +70,7 @@ def tell(
         images: (B, C, H, W) uint8.
         name: What to call the model.
         references: For each image, what others said of it; may be left out.
-        how: Read hard or soft; the model's own way if not given. Hard reads take the most likely place.
+        mode: Read hard or soft; the model's own way if not given. Hard reads take the most likely place.
         search: How captions are searched for.
         device: Where the model is.
     """
@@ -85,11 +85,11 @@ def tell(
     with evaluating(model):
         for some in images.split(AT_ONCE):
             annotations = model.annotate(some.to(device))
-            said += beam(model.decoder, annotations, mode=how, **search._asdict())
+            said += beam(model.decoder, annotations, mode=mode, **search._asdict())
     across, down = (2 * model.encoder.centers(*size)[0]).tolist()  # the first place begins in the corner of the image
-    return Told(
+    return CaptionTrace(
         name=name,
-        how=how or model.mode,
+        mode=mode or model.mode,
         images=images.cpu(),
         captions=[vocabulary.decode(caption.words) for caption in said],
         weights=[caption.weights.cpu().unflatten(1, model.encoder.grid(*size)) for caption in said],
@@ -99,10 +99,10 @@ def tell(
     )
 
 
-def check_same_images(told: Sequence[Told]) -> None:
+def check_same_images(traces: Sequence[CaptionTrace]) -> None:
     """Refuse to show models side by side that did not speak of the same images."""
-    if not told:
-        raise ValueError("told must be of at least one model, got none")
-    for other in told[1:]:
-        if not torch.equal(other.images, told[0].images):
-            raise ValueError(f"told must be of the same images, but those of {other.name} and {told[0].name} differ")
+    if not traces:
+        raise ValueError("traces must be of at least one model, got none")
+    for other in traces[1:]:
+        if not torch.equal(other.images, traces[0].images):
+            raise ValueError(f"traces must show the same images, but those of {other.name} and {traces[0].name} differ")

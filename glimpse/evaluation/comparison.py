@@ -12,11 +12,11 @@ import torch
 
 from glimpse.attention.settings import ReadMode
 from glimpse.config.schema import diff
-from glimpse.data import DataSet
+from glimpse.data import Dataset
 from glimpse.errors import RunError
-from glimpse.evaluation.classify import Mode, Outcome, TrainedClassifier, observe
+from glimpse.evaluation.classify import ClassifierOutcome, RolloutMode, TrainedClassifier, evaluate_classifier
 from glimpse.evaluation.cost import Cost, costs
-from glimpse.evaluation.early_exit import Early, exit_curves
+from glimpse.evaluation.early_exit import ExitCurve, exit_curves
 from glimpse.metrics.statistics import Estimate, Paired, over_seeds, paired, wilson_interval
 
 if TYPE_CHECKING:
@@ -27,43 +27,43 @@ Identity = tuple[tuple[str, Any], ...]  # of a config, see `Settings.identity`
 COST_BATCH = 256  # images at a time when speeds are measured
 
 
-class Entry(NamedTuple):
+class ScoredRun(NamedTuple):
     """A run, scored."""
 
     folder: str
     seed: int
-    outcomes: dict[Mode, Outcome]
+    outcomes: dict[RolloutMode, ClassifierOutcome]
     seconds: float  # that its training took
-    early: Sequence[Early] = ()  # what stopping early gives, greedily; none if that was not asked for
+    early: Sequence[ExitCurve] = ()  # what stopping early gives, greedily; none if that was not asked for
 
 
-class Group(NamedTuple):
+class RunGroup(NamedTuple):
     """Runs that differ in their seed only."""
 
     name: str
     config: "Config"
-    how: ReadMode | None  # None if it sees the whole image
+    mode: ReadMode | None  # None if it sees the whole image
     num_choices: int  # of its glimpses
-    entries: list[Entry]
+    entries: list[ScoredRun]
     cost: Cost
 
     @property
     def attends(self) -> bool:
         """Whether it takes glimpses; else it sees the whole image."""
-        return self.how is not None
+        return self.mode is not None
 
     @property
-    def modes(self) -> tuple[Mode, ...]:
+    def rollout_modes(self) -> tuple[RolloutMode, ...]:
         """The ways it was rolled out."""
         return tuple(self.entries[0].outcomes)
 
-    def wrong(self, mode: Mode = "greedy") -> np.ndarray:
+    def wrong(self, rollout_mode: RolloutMode = "greedy") -> np.ndarray:
         """Which images each run gets wrong after each glimpse: (S, I, T), bool."""
-        return np.stack([~entry.outcomes[mode].right.numpy() for entry in self.entries])
+        return np.stack([~entry.outcomes[rollout_mode].correct.numpy() for entry in self.entries])
 
-    def errors(self, mode: Mode = "greedy") -> list[Estimate]:
+    def errors(self, rollout_mode: RolloutMode = "greedy") -> list[Estimate]:
         """Mean error after each glimpse; the interval is over seeds, or with a single run over images."""
-        wrong = self.wrong(mode)
+        wrong = self.wrong(rollout_mode)
         if len(wrong) > 1:
             estimates = [over_seeds(errors) for errors in wrong.mean(1).T.tolist()]
             return [Estimate(mean, max(0.0, low), min(1.0, high)) for mean, low, high in estimates]
@@ -71,14 +71,14 @@ class Group(NamedTuple):
         images = wrong.shape[1]
         return [Estimate(count / images, *wilson_interval(count, images)) for count in counts]
 
-    def hits(self, mode: Mode = "greedy") -> list[float] | None:
+    def hits(self, rollout_mode: RolloutMode = "greedy") -> list[float] | None:
         """Share of the glimpses that are centred on a digit, glimpse by glimpse; None if that is not known."""
-        hit = [entry.outcomes[mode].hit for entry in self.entries]
-        if hit[0] is None:
+        on_target = [entry.outcomes[rollout_mode].on_target for entry in self.entries]
+        if on_target[0] is None:
             return None
-        return torch.stack(hit).double().mean((0, 1, 2)).tolist()
+        return torch.stack(on_target).double().mean((0, 1, 2)).tolist()
 
-    def early(self) -> list[tuple[Early, ...]]:
+    def early(self) -> list[tuple[ExitCurve, ...]]:
         """For each way of knowing when to stop, what it gives in every run."""
         return list(zip(*(entry.early for entry in self.entries), strict=True))
 
@@ -86,36 +86,36 @@ class Group(NamedTuple):
 class Comparison(NamedTuple):
     """Groups of runs, scored on the same images."""
 
-    groups: list[Group]
+    groups: list[RunGroup]
     split: str
     images: int
     rollouts: int  # of the averages
     device: str
 
-    def against(self, one: Group, other: Group) -> Paired:
+    def against(self, one: RunGroup, other: RunGroup) -> Paired:
         """How two groups differ in their last answers, greedily, on the same images."""
         return paired(one.wrong()[:, :, -1], other.wrong()[:, :, -1])
 
 
-def modes_of(model: torch.nn.Module, how: ReadMode | None) -> tuple[Mode, ...]:
+def rollout_modes(model: torch.nn.Module, mode: ReadMode | None) -> tuple[RolloutMode, ...]:
     """The ways to roll out a model that differ: only one, if it leaves nothing to chance."""
-    if how == "hard" and model.num_choices > 0:
+    if mode == "hard" and model.num_choices > 0:
         return ("greedy", "sampled", "averaged")
     return ("greedy", "averaged") if model.is_random else ("greedy",)
 
 
 def compare(
     runs: Sequence[TrainedClassifier],
-    data: DataSet,
+    data: Dataset,
     *,
-    valid: DataSet | None = None,
+    valid: Dataset | None = None,
     split: str = "test",
     rollouts: int = 10,
     limit: int | None = None,
     batch_size: int = 500,
     device: torch.device | str = "cpu",
     seed: int = 0,
-    say: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
 ) -> Comparison:
     """Score runs on the same images and group them by config.
 
@@ -129,7 +129,7 @@ def compare(
         batch_size: Images at a time; decides, with the seed, what is sampled for which image.
         device: Where to compute.
         seed: Decides what is sampled.
-        say: Told of the progress.
+        log: Told of the progress.
 
     Raises:
         RunError: If a run is not finished, or two have the same config and seed.
@@ -137,39 +137,42 @@ def compare(
     groups = group_runs([loaded.run for loaded in runs])
     entries = []
     for number, loaded in enumerate(runs, 1):
-        say(f"Scoring {number} of {len(runs)}: {loaded.run}")
+        log(f"Scoring {number} of {len(runs)}: {loaded.run}")
         look = partial(
-            observe,
+            evaluate_classifier,
             loaded.model.to(device),
-            how=loaded.how,
+            mode=loaded.mode,
             rollouts=rollouts,
             limit=limit,
             batch_size=batch_size,
             device=device,
             seed=seed,
         )
-        outcomes = {mode: look(data, mode=mode) for mode in modes_of(loaded.model, loaded.how)}
+        outcomes = {
+            rollout_mode: look(data, rollout_mode=rollout_mode)
+            for rollout_mode in rollout_modes(loaded.model, loaded.mode)
+        }
         early = []
         if valid is not None and loaded.model.attends:
             greedy = outcomes["greedy"]
-            early = exit_curves(greedy if valid is data else look(valid, mode="greedy"), greedy)
-        entries.append(Entry(str(loaded.run), loaded.run.config.seed, outcomes, loaded.run.seconds, early))
+            early = exit_curves(greedy if valid is data else look(valid, rollout_mode="greedy"), greedy)
+        entries.append(ScoredRun(str(loaded.run), loaded.run.config.seed, outcomes, loaded.run.seconds, early))
     firsts = [runs[indices[0]] for indices in groups]
-    say("Measuring what they cost")
+    log("Measuring what they cost")
     batch = next(data.in_order(batch_size=COST_BATCH))
     batch = type(batch)(*(field.to(device) for field in batch))
-    measured = costs([first.model for first in firsts], [first.how for first in firsts], batch)
+    measured = costs([first.model for first in firsts], [first.mode for first in firsts], batch)
     return Comparison(
         groups=[
-            Group(
-                name, first.run.config, first.how, first.model.num_choices, [entries[index] for index in indices], cost
+            RunGroup(
+                name, first.run.config, first.mode, first.model.num_choices, [entries[index] for index in indices], cost
             )
             for name, first, indices, cost in zip(
                 group_names([first.run for first in firsts]), firsts, groups, measured, strict=True
             )
         ],
         split=split,
-        images=len(entries[0].outcomes["greedy"].right),
+        images=len(entries[0].outcomes["greedy"].correct),
         rollouts=rollouts,
         device=str(device),
     )

@@ -35,7 +35,7 @@ def costs(
         batch: Images to measure with.
         seconds: How long to measure each.
     """
-    run = [answering(model, how, batch) for model, how in zip(models, hows, strict=True)]
+    run = [answering(model, mode, batch) for model, mode in zip(models, hows, strict=True)]
     speeds = throughput(run, len(batch.images), seconds)
     height, width = batch.images.shape[2:]
     return [
@@ -50,14 +50,14 @@ def costs(
     ]
 
 
-def answering(model: nn.Module, how: ReadMode | None, batch: Batch) -> Callable[[], Tensor]:
+def answering(model: nn.Module, mode: ReadMode | None, batch: Batch) -> Callable[[], Tensor]:
     """A function that lets a model answer greedily."""
 
     @torch.inference_mode()
     def answer() -> Tensor:
         rollout = model(
             batch.images,
-            mode=how,
+            mode=mode,
             sample=False,
             noise=Noise(0),
             **({"boxes": batch.boxes} if model.needs_boxes else {}),

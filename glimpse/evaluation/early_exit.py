@@ -17,17 +17,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glimpse.evaluation.classify import Outcome
+from glimpse.evaluation.classify import ClassifierOutcome
 from glimpse.metrics.classification import confidence
 from glimpse.metrics.statistics import wilson_interval
 from glimpse.models.early_exit import StoppingSignal
 
 # Evenly spaced in log-odds, as certainties crowd near 1; and the ends: one glimpse is enough, and none is.
 THRESHOLDS = (0.0, *torch.linspace(-5, 15, 81, dtype=torch.float64).sigmoid().tolist(), 1.0)
-SLACK = 0.001  # error on validation images that a threshold may add, a tenth of a point
+MAX_ADDED_ERROR = 0.001  # error on validation images that a threshold may add, a tenth of a point
 
 
-class Stopping(NamedTuple):
+class ExitPoint(NamedTuple):
     """What one threshold gives on some images."""
 
     threshold: float
@@ -36,17 +36,17 @@ class Stopping(NamedTuple):
     shares: tuple[float, ...]  # of the images that take 1 ... T glimpses
 
 
-class Early(NamedTuple):
+class ExitCurve(NamedTuple):
     """A model that stops early, with every threshold of THRESHOLDS."""
 
-    by: StoppingSignal
-    valid: list[Stopping]  # on the images that the threshold is picked on
-    scored: list[Stopping]  # on those that it is scored on
+    signal: StoppingSignal
+    valid: list[ExitPoint]  # on the images that the threshold is picked on
+    scored: list[ExitPoint]  # on those that it is scored on
     picked: int  # which
     images: int  # that were scored
 
     @property
-    def chosen(self) -> Stopping:
+    def chosen(self) -> ExitPoint:
         """What the threshold gives that was picked."""
         return self.scored[self.picked]
 
@@ -54,7 +54,7 @@ class Early(NamedTuple):
         """The choice in plain values, "valid" for the images that it was made on; "full" is without stopping."""
         threshold, error, glimpses, shares = self.chosen
         return {
-            "by": self.by,
+            "by": self.signal,
             "threshold": threshold,
             "error": error,
             "interval": list(wilson_interval(round(error * self.images), self.images)),
@@ -67,7 +67,7 @@ class Early(NamedTuple):
         }
 
 
-def glimpses_taken(certainty: Tensor, threshold: float) -> Tensor:
+def exit_step(certainty: Tensor, threshold: float) -> Tensor:
     """After how many glimpses one stops: the first whose certainty exceeds the threshold, or all.
 
     Args:
@@ -82,53 +82,53 @@ def glimpses_taken(certainty: Tensor, threshold: float) -> Tensor:
     return enough.int().argmax(1) + 1
 
 
-def stop(certainty: Tensor, right: Tensor, threshold: float) -> Stopping:
+def stop(certainty: Tensor, correct: Tensor, threshold: float) -> ExitPoint:
     """What a threshold gives.
 
     Args:
         certainty: (I, T).
-        right: (I, T), bool: whether the answer after each glimpse is right.
+        correct: (I, T), bool: whether the answer after each glimpse is right.
         threshold: In [0, 1].
     """
-    taken = glimpses_taken(certainty, threshold)
+    taken = exit_step(certainty, threshold)
     images, steps = certainty.shape
-    wrong = ~right.gather(1, taken.unsqueeze(1) - 1)
+    wrong = ~correct.gather(1, taken.unsqueeze(1) - 1)
     counts = torch.bincount(taken - 1, minlength=steps).tolist()
     total = sum(number * count for number, count in enumerate(counts, 1))
-    return Stopping(threshold, int(wrong.sum()) / images, total / images, tuple(count / images for count in counts))
+    return ExitPoint(threshold, int(wrong.sum()) / images, total / images, tuple(count / images for count in counts))
 
 
-def curve(certainty: Tensor, right: Tensor) -> list[Stopping]:
+def curve(certainty: Tensor, correct: Tensor) -> list[ExitPoint]:
     """What each of THRESHOLDS gives, from one glimpse for every image to all of them; see `stop`."""
-    return [stop(certainty, right, threshold) for threshold in THRESHOLDS]
+    return [stop(certainty, correct, threshold) for threshold in THRESHOLDS]
 
 
-def pick(points: Sequence[Stopping], slack: float = SLACK) -> int:
-    """The threshold with the fewest glimpses whose error is at most `slack` above that without stopping.
+def pick(points: Sequence[ExitPoint], max_added_error: float = MAX_ADDED_ERROR) -> int:
+    """The threshold with the fewest glimpses whose error is at most `max_added_error` above that without stopping.
 
     Args:
         points: The curve on validation images; the last is without stopping.
-        slack: The error that may be added.
+        max_added_error: The error that may be added.
 
     Returns:
         Its index; of several with as few glimpses, that of the least error.
     """
-    most = points[-1].error + slack
+    most = points[-1].error + max_added_error
     allowed = [index for index, point in enumerate(points) if point.error <= most]
     return min(allowed, key=lambda index: (points[index].glimpses, points[index].error))
 
 
-def certainties(outcome: Outcome) -> dict[StoppingSignal, Tensor]:
+def certainties(outcome: ClassifierOutcome) -> dict[StoppingSignal, Tensor]:
     """How certain the answers (I, T) are, by each measure that the model has."""
     found: dict[StoppingSignal, Tensor] = {
-        "confidence": confidence(outcome.answers, outcome.targets.is_floating_point())
+        "confidence": confidence(outcome.probabilities, outcome.targets.is_floating_point())
     }
     if outcome.halting is not None:
         found["halting"] = outcome.halting
     return found
 
 
-def exit_curves(valid: Outcome, scored: Outcome) -> list[Early]:
+def exit_curves(valid: ClassifierOutcome, scored: ClassifierOutcome) -> list[ExitCurve]:
     """Pick a threshold for each measure of certainty on some images, and say what all of them give on others.
 
     Args:
@@ -138,10 +138,10 @@ def exit_curves(valid: Outcome, scored: Outcome) -> list[Early]:
     Returns:
         One for each measure; none for a model that has one answer only.
     """
-    if scored.right.shape[1] == 1:
+    if scored.correct.shape[1] == 1:
         return []
     early = []
-    for (by, before), after in zip(certainties(valid).items(), certainties(scored).values(), strict=True):
-        points = curve(before, valid.right)
-        early.append(Early(by, points, curve(after, scored.right), pick(points), len(scored.right)))
+    for (signal, before), after in zip(certainties(valid).items(), certainties(scored).values(), strict=True):
+        points = curve(before, valid.correct)
+        early.append(ExitCurve(signal, points, curve(after, scored.correct), pick(points), len(scored.correct)))
     return early

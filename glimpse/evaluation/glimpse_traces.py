@@ -20,16 +20,16 @@ from glimpse.models.recurrent_attention import RecurrentAttention
 from glimpse.models.rollout import Rollout
 
 
-class Looks(NamedTuple):
+class GlimpseTrace(NamedTuple):
     """The looks of a model at a batch of images; all tensors on the CPU."""
 
     name: str  # of the model
-    how: ReadMode
+    mode: ReadMode
     images: Tensor  # (B, C, H, W) uint8
     targets: Tensor  # (B,) int64, or (B, classes) multi-hot
     class_names: tuple[str, ...]
-    answers: Tensor  # (B, T, classes): probabilities after each glimpse
-    right: Tensor  # (B, T), bool
+    probabilities: Tensor  # (B, T, classes): probabilities after each glimpse
+    correct: Tensor  # (B, T), bool
     points: Tensor  # (B, T, 2): x and y of each glimpse's centre, in pixels
     boxes: Tensor  # (B, T, K, 4): x0, y0, x1, y1 of the squares read, in pixels, finest first
     spread: Tensor  # (B, T, 2): std of the attention in x and y, in pixels
@@ -39,17 +39,17 @@ class Looks(NamedTuple):
 
 
 @torch.inference_mode()
-def look(
+def trace_glimpses(
     model: RecurrentAttention,
     batch: Batch,
     *,
     name: str,
     class_names: tuple[str, ...],
-    how: ReadMode | None = None,
+    mode: ReadMode | None = None,
     sample: bool = False,
     seed: int = 0,
-    given: Tensor | None = None,
-) -> Looks:
+    locations: Tensor | None = None,
+) -> GlimpseTrace:
     """Let a model look at a batch of images, and keep all that can be drawn of it.
 
     Args:
@@ -57,44 +57,50 @@ def look(
         batch: B images with their targets.
         name: What to call the model.
         class_names: The names of the classes.
-        how: Read hard or soft; the model's own way if not given.
+        mode: Read hard or soft; the model's own way if not locations.
         sample: Whether hard reads sample their places, or take the most likely ones.
         seed: Decides what is sampled.
-        given: (B, T, 2): where those glimpses are that nobody chooses; to draw what was scored (`Outcome.locations`)
-            although they are by chance.
+        locations: (B, T, 2): places of the glimpses that the policy does not choose; with those of
+            `ClassifierOutcome.locations`, the rollout that was scored is drawn, even if it was random.
     """
-    how = how or model.mode
+    mode = mode or model.mode
     device = model.classify.weight.device
     images, _, boxes = (field.to(device) for field in batch)
-    given = None if given is None else given.to(device)
+    locations = None if locations is None else locations.to(device)
     rollout: Rollout = model(
         images,
-        mode=how,
+        mode=mode,
         sample=sample,
         noise=Noise(seed),
-        locations=given,
+        locations=locations,
         **({"boxes": boxes} if model.needs_boxes else {}),
     )
-    return looks_of(model, batch, rollout, name=name, class_names=class_names, how=how)
+    return trace_of_rollout(model, batch, rollout, name=name, class_names=class_names, mode=mode)
 
 
-def looks_of(
-    model: RecurrentAttention, batch: Batch, rollout: Rollout, *, name: str, class_names: tuple[str, ...], how: ReadMode
-) -> Looks:
-    """Put together all that can be drawn of a rollout; for the arguments see `look`."""
+def trace_of_rollout(
+    model: RecurrentAttention,
+    batch: Batch,
+    rollout: Rollout,
+    *,
+    name: str,
+    class_names: tuple[str, ...],
+    mode: ReadMode,
+) -> GlimpseTrace:
+    """Put together all that can be drawn of a rollout; for the arguments see `trace_glimpses`."""
     images = batch.images.to(rollout.locations.device)
-    patches = seen_patches(model, images, rollout, how).cpu()
+    patches = patches_read(model, images, rollout, mode).cpu()
     rollout = Rollout(*(None if field is None else field.detach().cpu() for field in rollout))
     height, width = images.shape[2:]
     multi_label = batch.targets.is_floating_point()
-    return Looks(
+    return GlimpseTrace(
         name=name,
-        how=how,
+        mode=mode,
         images=batch.images,
         targets=batch.targets,
         class_names=class_names,
-        answers=rollout.logits.sigmoid() if multi_label else rollout.logits.softmax(-1),
-        right=correct(rollout.logits, batch.targets) > 0,
+        probabilities=rollout.logits.sigmoid() if multi_label else rollout.logits.softmax(-1),
+        correct=correct(rollout.logits, batch.targets) > 0,
         points=to_pixels(rollout.locations, height, width),
         boxes=model.glimpses.sensor.boxes(rollout.locations, height, width),
         spread=rollout.stds * torch.tensor([width / 2, height / 2]),
@@ -107,7 +113,7 @@ def looks_of(
 
 
 @torch.inference_mode()
-def seen_patches(model: RecurrentAttention, images: Tensor, rollout: Rollout, how: ReadMode) -> Tensor:
+def patches_read(model: RecurrentAttention, images: Tensor, rollout: Rollout, mode: ReadMode) -> Tensor:
     """The patches that were read at each glimpse of a rollout: (B, T, K, G, G, C).
 
     For soft attention over a grid, what is drawn is the attention-weighted mean of the patches of all cells.
@@ -118,6 +124,6 @@ def seen_patches(model: RecurrentAttention, images: Tensor, rollout: Rollout, ho
     view = sensor.view(images, rollout.locations.shape[1])
     columns = []
     for step in range(rollout.locations.shape[1]):
-        patch = glimpses.patches_read(view, rollout.glimpse(step), how)
+        patch = glimpses.patches_read(view, rollout.glimpse(step), mode)
         columns.append(patch.unflatten(1, (sensor.num_scales, channels)))
     return torch.stack(columns, 1).permute(0, 1, 2, 4, 5, 3)

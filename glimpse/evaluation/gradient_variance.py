@@ -22,7 +22,7 @@ from torch.func import functional_call
 
 from glimpse import losses
 from glimpse.attention.distributions import Noise
-from glimpse.data import Batch, DataSet
+from glimpse.data import Batch, Dataset
 from glimpse.errors import ConfigError, require
 from glimpse.losses.estimators import Context, Episode
 from glimpse.losses.estimators.reinforce import Reinforce
@@ -35,7 +35,7 @@ IMAGES_AT_A_TIME = 64  # keeps the memory of a repetition in bounds
 NORMAL_QUANTILE = 1.959964  # 95%, two-sided
 
 
-class Estimator(NamedTuple):
+class BaselineVariance(NamedTuple):
     """What one baseline makes of the gradient."""
 
     baseline: str
@@ -45,7 +45,7 @@ class Estimator(NamedTuple):
     ratio: float  # variance as a multiple of that without a baseline
     ratio_interval: tuple[float, float]
     signal: float  # squared norm of the mean gradient; unbiased, so it may fall below 0 when it is small
-    disagreement: float  # of the mean gradient with that without a baseline, see `disagreement`
+    mean_shift: float  # of the mean gradient with that without a baseline, see `mean_shift`
     per_choice: tuple[float, ...]  # N: variance of the term of each choice alone
 
     @property
@@ -54,10 +54,10 @@ class Estimator(NamedTuple):
         return self.signal / self.variance if self.variance else math.nan
 
 
-class Variances(NamedTuple):
+class GradientVariance(NamedTuple):
     """The estimators of one model, that without a baseline first."""
 
-    estimators: tuple[Estimator, ...]
+    estimators: tuple[BaselineVariance, ...]
     images: int
     rollouts: int  # M
     repeats: int  # R
@@ -66,7 +66,7 @@ class Variances(NamedTuple):
     notes: tuple[str, ...]  # what is left out, and why
 
 
-class Estimates(NamedTuple):
+class GradientSamples(NamedTuple):
     """R estimates of one gradient."""
 
     totals: Tensor  # (R, P), float64
@@ -75,7 +75,7 @@ class Estimates(NamedTuple):
 
 def measure(
     model: nn.Module,
-    data: DataSet,
+    data: Dataset,
     estimator: Reinforce,
     *,
     images: int = 64,
@@ -83,7 +83,7 @@ def measure(
     repeats: int = 100,
     seed: int = 0,
     device: torch.device | str = "cpu",
-) -> Variances:
+) -> GradientVariance:
     """Measure the variance of the REINFORCE gradient with each baseline.
 
     Args:
@@ -121,7 +121,7 @@ def measure(
     ]
     estimates = _repeat(model, batches, estimator, rollouts, repeats, seed)
     greedy = rollouts if model.is_random else 1
-    return Variances(
+    return GradientVariance(
         estimators=tuple(
             _summarise(name, rollouts + (greedy if BASELINES[name].needs_greedy else 0), each, estimates["none"])
             for name, each in estimates.items()
@@ -142,7 +142,7 @@ def _repeat(
     rollouts: int,
     repeats: int,
     seed: int,
-) -> dict[str, Estimates]:
+) -> dict[str, GradientSamples]:
     """Estimate the gradient R times with each baseline."""
     images = sum(len(batch.targets) for batch in batches)
     totals: dict[str, list[Tensor]] = {}
@@ -159,7 +159,7 @@ def _repeat(
             sums[name] = sums.get(name, 0) + terms
             squares[name] = squares.get(name, 0) + terms.square().sum(1)
     return {
-        name: Estimates(
+        name: GradientSamples(
             torch.stack(totals[name]),
             # Not from all R terms of all choices: those of a large scorer would fill the memory.
             tuple(((squares[name] - sums[name].square().sum(1) / repeats) / (repeats - 1)).clamp(min=0).tolist()),
@@ -225,11 +225,11 @@ def _measurable(model: RecurrentAttention) -> dict[str, Baseline]:
     }
 
 
-def _summarise(name: str, rollouts: int, estimates: Estimates, without: Estimates) -> Estimator:
+def _summarise(name: str, rollouts: int, estimates: GradientSamples, without: GradientSamples) -> BaselineVariance:
     variance, left_out = total_variance(estimates.totals)
     reference, reference_left_out = total_variance(without.totals)
     ratio = variance / reference if reference else math.nan
-    return Estimator(
+    return BaselineVariance(
         baseline=name,
         rollouts=rollouts,
         variance=variance,
@@ -238,7 +238,7 @@ def _summarise(name: str, rollouts: int, estimates: Estimates, without: Estimate
         # The two vary together, since the rollouts are the same: that narrows the interval of their ratio.
         ratio_interval=jackknife_interval(ratio, left_out / reference_left_out),
         signal=float(estimates.totals.mean(0).square().sum()) - variance / len(estimates.totals),
-        disagreement=disagreement(estimates.totals, without.totals),
+        mean_shift=mean_shift(estimates.totals, without.totals),
         per_choice=estimates.per_choice,
     )
 
@@ -266,7 +266,7 @@ def jackknife_interval(value: float, left_out: Tensor) -> tuple[float, float]:
     return value * math.exp(-NORMAL_QUANTILE * error), value * math.exp(NORMAL_QUANTILE * error)
 
 
-def disagreement(estimates: Tensor, others: Tensor) -> float:
+def mean_shift(estimates: Tensor, others: Tensor) -> float:
     """How far apart the means of two estimators are, in standard errors.
 
     Args:

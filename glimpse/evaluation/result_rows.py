@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from glimpse.errors import ConfigError
-from glimpse.evaluation.describe import CaptionScores
+from glimpse.evaluation.caption import CaptionScores
 from glimpse.metrics.translations import TranslationScores
 
 LAZY = "lazy"

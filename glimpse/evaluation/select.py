@@ -10,9 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glimpse.data import DataSet
+from glimpse.data import Dataset
 from glimpse.errors import ConfigError
-from glimpse.evaluation.classify import Outcome
+from glimpse.evaluation.classify import ClassifierOutcome
 from glimpse.metrics import classification as metrics
 
 FAILURE_FROM = 4  # a gallery of so many images or more ends with a mistake
@@ -32,7 +32,7 @@ class ImageChoice(NamedTuple):
         """Whether what the models make of all images decides which are shown."""
         return self.images is None and (self.mistakes or self.gallery)
 
-    def check(self, data: DataSet, limit: int | None = None) -> None:
+    def check(self, data: Dataset, limit: int | None = None) -> None:
         """Refuse a choice that the data, or its first so many images, cannot satisfy; raises ConfigError."""
         if self.images is not None:
             if self.label is not None or self.mistakes or self.gallery:
@@ -45,20 +45,22 @@ class ImageChoice(NamedTuple):
         if self.label is not None and self.label not in data.class_names:
             raise ConfigError(f"--class must be one of {', '.join(data.class_names)}, got {self.label}")
 
-    def select(self, outcomes: Sequence[Outcome | None], data: DataSet) -> list[int]:
+    def select(self, outcomes: Sequence[ClassifierOutcome | None], data: Dataset) -> list[int]:
         """The indices of the images; what the models made of all images must be given where it is needed."""
         if self.images is not None:
             return self.images
         label = None if self.label is None else data.class_names.index(self.label)
         if not self.needs_outcomes:
-            return _first(data, self.count, label, None if outcomes[0] is None else len(outcomes[0].right))
+            return _first(data, self.count, label, None if outcomes[0] is None else len(outcomes[0].correct))
         try:
-            return choose(outcomes, count=self.count, label=label, mistakes=self.mistakes, gallery=self.gallery)
+            return select_examples(
+                outcomes, count=self.count, label=label, mistakes=self.mistakes, gallery=self.gallery
+            )
         except ValueError as error:
             raise ConfigError(str(error)) from error
 
 
-def _first(data: DataSet, count: int, label: int | None, limit: int | None) -> list[int]:
+def _first(data: Dataset, count: int, label: int | None, limit: int | None) -> list[int]:
     """The first images, of a class if one is given."""
     found: list[int] = []
     for index, batch in enumerate(data.in_order(batch_size=1, limit=limit)):
@@ -72,8 +74,8 @@ def _first(data: DataSet, count: int, label: int | None, limit: int | None) -> l
     return found
 
 
-def choose(
-    outcomes: Sequence[Outcome],
+def select_examples(
+    outcomes: Sequence[ClassifierOutcome],
     *,
     count: int,
     label: int | None = None,
@@ -114,41 +116,43 @@ def choose(
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
 
-    classes = outcomes[0].answers.shape[-1]
+    classes = outcomes[0].probabilities.shape[-1]
     if label is not None and not 0 <= label < classes:
         raise ValueError(f"label must be in 0..{classes - 1}, got {label}")
-    right = torch.stack([outcome.right[:, -1] for outcome in outcomes]).all(0)  # (I,)
-    left = torch.ones_like(right)
+    correct = torch.stack([outcome.correct[:, -1] for outcome in outcomes]).all(0)  # (I,)
+    left = torch.ones_like(correct)
     if label is not None:
         left &= targets[:, label] > 0 if targets.is_floating_point() else targets == label
     if mistakes:
-        left &= ~right
+        left &= ~correct
     elif gallery and count < FAILURE_FROM:
-        left &= right
+        left &= correct
     if not left.any():
         raise ValueError(f"no image matches: {_conditions(label, mistakes, gallery)}")
     if not gallery:
         return left.nonzero().flatten().tolist()[:count]
 
-    boldness = torch.stack([confidence(outcome).where(~outcome.right[:, -1], -1.0) for outcome in outcomes]).amax(0)
+    wrong_confidence = torch.stack(
+        [confidence(outcome).where(~outcome.correct[:, -1], -1.0) for outcome in outcomes]
+    ).amax(0)
     if mistakes:
-        return _spread(boldness, left, targets)[:count]
-    rise = sum(likelihood(outcome)[:, -1] - likelihood(outcome)[:, 0] for outcome in outcomes)
-    failures = _ranked(boldness, left & ~right)[: count >= FAILURE_FROM]
-    return _spread(rise, left & right, targets)[: count - len(failures)] + failures
+        return _spread(wrong_confidence, left, targets)[:count]
+    improvement = sum(likelihood(outcome)[:, -1] - likelihood(outcome)[:, 0] for outcome in outcomes)
+    failures = _ranked(wrong_confidence, left & ~correct)[: count >= FAILURE_FROM]
+    return _spread(improvement, left & correct, targets)[: count - len(failures)] + failures
 
 
-def likelihood(outcome: Outcome) -> Tensor:
+def likelihood(outcome: ClassifierOutcome) -> Tensor:
     """The probability of the right answer after each glimpse (I, T)."""
-    answers, targets = outcome.answers.double(), outcome.targets
+    probabilities, targets = outcome.probabilities.double(), outcome.targets
     if targets.is_floating_point():
-        return answers.where(targets.unsqueeze(1) > 0, 1 - answers).prod(-1)
-    return answers.gather(-1, targets.view(-1, 1, 1).expand(-1, answers.shape[1], 1)).squeeze(-1)
+        return probabilities.where(targets.unsqueeze(1) > 0, 1 - probabilities).prod(-1)
+    return probabilities.gather(-1, targets.view(-1, 1, 1).expand(-1, probabilities.shape[1], 1)).squeeze(-1)
 
 
-def confidence(outcome: Outcome) -> Tensor:
+def confidence(outcome: ClassifierOutcome) -> Tensor:
     """The probability of the last answer, right or wrong (I,)."""
-    return metrics.confidence(outcome.answers[:, -1].double(), outcome.targets.is_floating_point())
+    return metrics.confidence(outcome.probabilities[:, -1].double(), outcome.targets.is_floating_point())
 
 
 def _conditions(label: int | None, mistakes: bool, gallery: bool) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from glimpse.attention.settings import ReadMode
-from glimpse.data.sentence_pairs import Pair, Script
-from glimpse.data.vocabulary import Vocabulary, Words
+from glimpse.data.sentence_pairs import SentencePair, Tokenizer
+from glimpse.data.vocabulary import Tokens, Vocabulary
 from glimpse.errors import RunError
 from glimpse.metrics.translations import Translation
 from glimpse.models.decoding import GREEDY, BeamSearch, beam
@@ -27,9 +27,9 @@ def translate(
     model: Translator,
     source_vocabulary: Vocabulary,
     vocabulary: Vocabulary,
-    pairs: Sequence[Pair],
+    pairs: Sequence[SentencePair],
     *,
-    how: ReadMode | None = None,
+    mode: ReadMode | None = None,
     search: BeamSearch = GREEDY,
     batch_size: int = 500,
     device: torch.device | str = "cpu",
@@ -41,7 +41,7 @@ def translate(
         source_vocabulary: The words it reads.
         vocabulary: The words it says.
         pairs: The sentences, with or without references.
-        how: Read hard or soft; the model's own way if not given.
+        mode: Read hard or soft; the model's own way if not given.
         search: How translations are searched for.
         batch_size: Sentences at a time, of about one length.
         device: Where to compute.
@@ -56,7 +56,7 @@ def translate(
             rows = order[start : start + batch_size]
             sentences = encode_sentences(source_vocabulary, [pairs[row].source for row in rows])
             annotations = model.annotate(sentences.to(device))
-            outputs = beam(model.decoder, annotations, mode=how, **search._asdict())
+            outputs = beam(model.decoder, annotations, mode=mode, **search._asdict())
             for row, output in zip(rows, outputs, strict=True):
                 words, weights = vocabulary.decode(output.words), output.weights[:, : len(pairs[row].source)]
                 found[row] = Translation(pairs[row], words, output.log_prob, weights.cpu(), output.places.cpu())
@@ -70,28 +70,28 @@ class TrainedTranslator(NamedTuple):
     model: Translator
     source_vocabulary: Vocabulary
     vocabulary: Vocabulary
-    script: Script
+    script: Tokenizer
 
-    def unknown_words(self, sentence: Words) -> list[str]:
+    def unknown_words(self, sentence: Tokens) -> list[str]:
         """Those of the source words that it has never learned."""
         return [word for word in sentence if word not in self.source_vocabulary.words]
 
     def translate(
-        self, texts: Sequence[str], *, how: ReadMode | None = None, device: torch.device | str = "cpu"
+        self, texts: Sequence[str], *, mode: ReadMode | None = None, device: torch.device | str = "cpu"
     ) -> list[Translation]:
         """Translate texts, one sentence each, with the beam of the run's test.
 
         Args:
             texts: The sentences, split into words as the run's data was.
-            how: Read hard or soft; as the run was scored if not given.
+            mode: Read hard or soft; as the run was scored if not given.
             device: Where to compute.
 
         Raises:
             RunError: As `read`.
         """
-        return self.translate_pairs(self.read(texts), how=how, device=device)
+        return self.translate_pairs(self.read(texts), mode=mode, device=device)
 
-    def read(self, texts: Sequence[str]) -> list[Pair]:
+    def read(self, texts: Sequence[str]) -> list[SentencePair]:
         """Split texts into words as the run's data was.
 
         Raises:
@@ -101,7 +101,7 @@ class TrainedTranslator(NamedTuple):
         """
         if isinstance(texts, str):
             raise ValueError(f"texts must be a list of sentences, got the one text {texts!r}")
-        pairs = [Pair(self.script.split(text), ()) for text in texts]
+        pairs = [SentencePair(self.script.split(text), ()) for text in texts]
         for number, (text, pair) in enumerate(zip(texts, pairs, strict=True), 1):
             if not pair.source:
                 raise RunError(f"sentence {number} must have words, got {text!r}")
@@ -112,9 +112,9 @@ class TrainedTranslator(NamedTuple):
 
     def translate_pairs(
         self,
-        pairs: Sequence[Pair],
+        pairs: Sequence[SentencePair],
         *,
-        how: ReadMode | None = None,
+        mode: ReadMode | None = None,
         batch_size: int | None = None,
         device: torch.device | str = "cpu",
     ) -> list[Translation]:
@@ -122,7 +122,7 @@ class TrainedTranslator(NamedTuple):
 
         Args:
             pairs: The sentences, with or without references.
-            how: Read hard or soft; as the run was scored if not given.
+            mode: Read hard or soft; as the run was scored if not given.
             batch_size: Sentences at a time; as the run was scored if not given.
             device: Where to compute.
         """
@@ -132,7 +132,7 @@ class TrainedTranslator(NamedTuple):
             self.source_vocabulary,
             self.vocabulary,
             pairs,
-            how=how or config.score.read,
+            mode=mode or config.score.read,
             search=config.search(),
             batch_size=batch_size or config.score.batch_size,
             device=device,

@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from itertools import chain
 from statistics import fmean
 
-from glimpse.data.vocabulary import Words
+from glimpse.data.vocabulary import Tokens
 
 LONGEST = 4  # words in the longest n-gram of CIDEr-D
 SIGMA = 6.0  # of CIDEr-D: the standard deviation of the penalty on the difference in length, in words
@@ -30,7 +30,7 @@ BETA = 1.2  # of ROUGE-L: how many times as much recall counts as precision
 TINY, SMALL = 1e-15, 1e-9  # of BLEU: added above and below the fraction line, so that no count of zero divides
 
 
-def bleu(candidates: Sequence[Words], references: Sequence[Sequence[Words]], most: int = 4) -> tuple[float, ...]:
+def bleu(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]], most: int = 4) -> tuple[float, ...]:
     """BLEU-1 to BLEU-`most` of the corpus.
 
     All counts are summed over the images before anything is divided, so this is no mean of `bleu_each`. The brevity
@@ -40,18 +40,18 @@ def bleu(candidates: Sequence[Words], references: Sequence[Sequence[Words]], mos
 
 
 def bleu_each(
-    candidates: Sequence[Words], references: Sequence[Sequence[Words]], most: int = 4
+    candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]], most: int = 4
 ) -> list[tuple[float, ...]]:
     """BLEU-1 to BLEU-`most` of every image alone; a candidate shorter than n words has a BLEU-n near zero."""
     return [_bleu(tally) for tally in _tallies(candidates, references, most)]
 
 
-def rouge_l(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> float:
+def rouge_l(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
     """The mean of `rouge_l_each` over the images."""
     return fmean(rouge_l_each(candidates, references))
 
 
-def rouge_l_each(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> list[float]:
+def rouge_l_each(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> list[float]:
     """ROUGE-L of every image: an F-score of the longest common subsequence of words, with beta 1.2.
 
     The best precision and the best recall are taken each over all references, and may be those of different ones.
@@ -60,7 +60,7 @@ def rouge_l_each(candidates: Sequence[Words], references: Sequence[Sequence[Word
     return [_rouge_l(candidate, captions) for candidate, captions in zip(candidates, references, strict=True)]
 
 
-def cider_d(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> float:
+def cider_d(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
     """The mean of `cider_d_each` over the images: what coco-caption, and so nearly every paper, reports as CIDEr.
 
     The original CIDEr, which neither clips nor looks at length, is not computed here, nor by coco-caption.
@@ -68,7 +68,7 @@ def cider_d(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) 
     return fmean(cider_d_each(candidates, references))
 
 
-def cider_d_each(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> list[float]:
+def cider_d_each(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> list[float]:
     """CIDEr-D of every image, from 0 to 10: how alike candidate and references are in what is rare elsewhere.
 
     For n = 1 to 4, the cosine between the n-gram counts of candidate and reference, each n-gram weighted by the
@@ -88,12 +88,12 @@ def cider_d_each(candidates: Sequence[Words], references: Sequence[Sequence[Word
     unseen = math.log(len(references))  # the weight of an n-gram in no reference, as if it were in one image's
     rarity = {ngram: unseen - math.log(images) for ngram, images in frequencies.items()}
 
-    def weigh(words: Words, n: int) -> tuple[dict[Words, float], float]:
+    def weigh(words: Tokens, n: int) -> tuple[dict[Tokens, float], float]:
         """The weighted counts of the n-grams of a caption, and the norm of them."""
         weights = {ngram: count * rarity.get(ngram, unseen) for ngram, count in Counter(_ngrams(words, n)).items()}
         return weights, math.sqrt(sum(weight * weight for weight in weights.values()))
 
-    def score(candidate: Words, captions: Sequence[Words]) -> float:
+    def score(candidate: Tokens, captions: Sequence[Tokens]) -> float:
         total = 0.0
         penalties = [math.exp(-((len(candidate) - len(words)) ** 2) / (2 * SIGMA**2)) for words in captions]
         for n in range(1, LONGEST + 1):
@@ -112,7 +112,7 @@ def cider_d_each(candidates: Sequence[Words], references: Sequence[Sequence[Word
 
 
 def caption_scores(
-    candidates: Sequence[Words], references: Sequence[Sequence[Words]], *, meteor: bool = True
+    candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]], *, meteor: bool = True
 ) -> dict[str, float]:
     """All scores of the corpus by their usual names; METEOR if it is wanted and `missing_metrics` does not name it."""
     scores = {f"BLEU-{n}": score for n, score in enumerate(bleu(candidates, references), 1)}
@@ -130,7 +130,7 @@ def missing_metrics() -> dict[str, str]:
     return {"METEOR": f"METEOR is left out, for it needs {' and '.join(lacking)}."} if lacking else {}
 
 
-def _check(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> None:
+def _check(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> None:
     if len(candidates) != len(references):
         raise ValueError(
             "candidates and references must be of the same images, "
@@ -149,11 +149,11 @@ def _check(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -
                 )
 
 
-def _ngrams(words: Words, n: int) -> Iterator[Words]:
+def _ngrams(words: Tokens, n: int) -> Iterator[Tokens]:
     return zip(*(words[start:] for start in range(n)), strict=False)
 
 
-def _tallies(candidates: Sequence[Words], references: Sequence[Sequence[Words]], most: int) -> Iterator[list[int]]:
+def _tallies(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]], most: int) -> Iterator[list[int]]:
     """The counts that BLEU is made of, for every image.
 
     Yields:
@@ -185,7 +185,7 @@ def _bleu(tally: Sequence[int]) -> tuple[float, ...]:
     return tuple(scores)
 
 
-def _rouge_l(candidate: Words, captions: Sequence[Words]) -> float:
+def _rouge_l(candidate: Tokens, captions: Sequence[Tokens]) -> float:
     # coco-caption splits at spaces, so that a caption without words has one word, which is empty.
     candidate = candidate or ("",)
     positions: dict[str, int] = {}
@@ -201,7 +201,7 @@ def _rouge_l(candidate: Words, captions: Sequence[Words]) -> float:
     return (1 + BETA**2) * precision * recall / (recall + BETA**2 * precision)
 
 
-def _longest_common(positions: dict[str, int], length: int, words: Words) -> int:
+def _longest_common(positions: dict[str, int], length: int, words: Tokens) -> int:
     """The length of the longest common subsequence of two captions.
 
     This is the usual table of lengths, computed a row at a time: along a row the lengths rise by 0 or 1, so a row is
@@ -219,7 +219,7 @@ def _longest_common(positions: dict[str, int], length: int, words: Words) -> int
     return length - (row & all_places).bit_count()
 
 
-def _meteor(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> float:
+def _meteor(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
     from pycocoevalcap.meteor.meteor import Meteor
 
     scorer = Meteor()

@@ -8,17 +8,17 @@ from torch import Tensor
 from glimpse.attention.sensor import to_pixels
 
 
-def confidence(answers: Tensor, multi_label: bool = False) -> Tensor:
+def confidence(probabilities: Tensor, multi_label: bool = False) -> Tensor:
     """The probability of the most likely answer.
 
     Args:
-        answers: (..., classes), probabilities.
+        probabilities: (..., classes), probabilities.
         multi_label: Whether each class is a yes or no of its own: then an answer is right about all of them.
 
     Returns:
         (...).
     """
-    return answers.maximum(1 - answers).prod(-1) if multi_label else answers.amax(-1)
+    return probabilities.maximum(1 - probabilities).prod(-1) if multi_label else probabilities.amax(-1)
 
 
 def hits(locations: Tensor, boxes: Tensor, height: int, width: int) -> Tensor:

@@ -12,8 +12,8 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.bleu import BLEUScore
 from torch import Tensor
 
-from glimpse.data.sentence_pairs import Pair
-from glimpse.data.vocabulary import Words
+from glimpse.data.sentence_pairs import SentencePair
+from glimpse.data.vocabulary import Tokens
 
 BUCKET = 5  # source words from one group of lengths to the next
 
@@ -21,8 +21,8 @@ BUCKET = 5  # source words from one group of lengths to the next
 class Translation(NamedTuple):
     """A translation, and where the translator looked for each word of it."""
 
-    pair: Pair  # the source and, if they are known, its references
-    words: Words  # N of them
+    pair: SentencePair  # the source and, if they are known, its references
+    words: Tokens  # N of them
     log_prob: float  # of the words and the end
     weights: Tensor  # (N, L): the attention for each word; (N, 1) if one annotation stands for the whole source
     places: Tensor  # (N,): the source word read for each word; soft: the one most attended to
@@ -47,7 +47,7 @@ class TranslationScores:
     @classmethod
     def of(cls, translations: Sequence[Translation]) -> "TranslationScores":
         """Score translations of sentences with references."""
-        aligned = any(one.pair.spans for one in translations)
+        aligned = any(one.pair.alignment_spans for one in translations)
         hits = [hit for one in translations for hit in _on_span(one)] if aligned else []
         groups = by_length([one.pair for one in translations])
         score = _exact if aligned else bleu
@@ -69,7 +69,7 @@ class TranslationScores:
         return found | {f"{score}_words_{lengths}": value for lengths, value in self.by_length.items()}
 
 
-def by_length(pairs: Sequence[Pair]) -> dict[str, list[int]]:
+def by_length(pairs: Sequence[SentencePair]) -> dict[str, list[int]]:
     """The indices of sentences by their number of source words, as "6-10", short ones first."""
     groups = defaultdict(list)
     for row, pair in enumerate(pairs):
@@ -101,6 +101,8 @@ def _on_span(one: Translation) -> Iterator[bool]:
     """For each word said that has source words, whether attention was strongest on one of them."""
     if one.weights.shape[1] != len(one.pair.source):
         return  # there was no choice
-    for (start, stop), place in zip(one.pair.spans, one.places.tolist(), strict=False):  # more or fewer may be said
+    for (start, stop), place in zip(
+        one.pair.alignment_spans, one.places.tolist(), strict=False
+    ):  # more or fewer may be said
         if stop > start:
             yield start <= place < stop

@@ -44,7 +44,7 @@ _ABOUT, _DONE, _LOCK = "features.json", "done.json", ".lock"
 _SAVED = 256  # images after which what is done is made safe
 
 
-class CachedCaptions(StoredCaptions):
+class FeatureDataset(StoredCaptions):
     """Photographs whose features are on the disk: the same batches with features for images, and nothing decoded.
 
     `image_shape` is that of the photographs, which `photos` still has.
@@ -66,7 +66,7 @@ class CachedCaptions(StoredCaptions):
         return (torch.from_numpy(self._features[rows]).float() for rows in batches)
 
 
-def with_features(
+def cache_features(
     splits: CaptionSplits,
     encoder: Encoder,
     folder: str | Path,
@@ -74,7 +74,7 @@ def with_features(
     name: str,
     batch_size: int,
     processes: Processes,
-    say: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
 ) -> CaptionSplits:
     """Replaces photographs by their features, which are computed and kept unless they have been.
 
@@ -87,10 +87,10 @@ def with_features(
         name: of the encoder, to tell the user which it was.
         batch_size: images to encode at a time.
         processes: who shares the work, and where to compute.
-        say: told in a line what is about to be computed, if anything is.
+        log: told in a line what is about to be computed, if anything is.
 
     Returns:
-        Three `CachedCaptions`.
+        Three `FeatureDataset`.
 
     Raises:
         DataError: If the folder holds something else, another process is writing there, or the disk is too small.
@@ -105,20 +105,20 @@ def with_features(
             cache.check()
             if not cache.finished():
                 with cache.locked():
-                    for _ in cache.fill(encoder.to(processes.device), batch_size, say):
-                        _agree(processes, False)
+                    for _ in cache.fill(encoder.to(processes.device), batch_size, log):
+                        _all_processes(processes, False)
         except OSError as error:
             raise DataError(f"cannot keep features in {folder}: {error.strerror or error}") from error
-        _agree(processes, True)
+        _all_processes(processes, True)
     else:
         # A meeting whenever some images are done: processes that wait for all of them would give up at some time.
-        while not _agree(processes, False):
+        while not _all_processes(processes, False):
             pass
         cache.check()
     return cache.open()
 
 
-def _agree(processes: Processes, finished: bool) -> bool:
+def _all_processes(processes: Processes, finished: bool) -> bool:
     """Wait for all processes; whether the main one has finished."""
     return bool(processes.mean(torch.tensor(float(finished and processes.main), device=processes.device)) > 0)
 
@@ -144,7 +144,7 @@ class _Cache:
     def check(self) -> None:
         """Raises an error if the folder holds anything else than these features."""
         if not (self.folder / _ABOUT).exists():
-            if self.folder.exists() and (not self.folder.is_dir() or self._foreign()):
+            if self.folder.exists() and (not self.folder.is_dir() or self._has_other_files()):
                 raise DataError(f"{self.folder} holds something else than features; choose another folder for them")
             return
         before = self._read(_ABOUT)
@@ -157,7 +157,7 @@ class _Cache:
                 "delete the folder, or choose another"
             )
 
-    def _foreign(self) -> bool:
+    def _has_other_files(self) -> bool:
         return any(path.name != _LOCK and not path.name.endswith(".tmp") for path in self.folder.iterdir())
 
     def done(self) -> dict[str, int]:
@@ -189,7 +189,7 @@ class _Cache:
         data = []
         for split, photos in self.splits.items():
             features = np.memmap(self._path(split), NUMBER, mode="r", shape=(len(photos), *self.shape))
-            data.append(CachedCaptions(photos=photos, features=np.asarray(features)))
+            data.append(FeatureDataset(photos=photos, features=np.asarray(features)))
         return CaptionSplits(*data)
 
     @contextmanager
@@ -204,14 +204,14 @@ class _Cache:
                 f"another process is writing features to {self.folder}; wait for it, or choose another folder"
             ) from error
 
-    def fill(self, encoder: Encoder, batch_size: int, say: Callable[[str], None]) -> Iterator[None]:
+    def fill(self, encoder: Encoder, batch_size: int, log: Callable[[str], None]) -> Iterator[None]:
         """Computes what is missing, and yields whenever what is done has been made safe."""
         self.check()  # once more: another process may have been here before the lock
         done, images = self.done(), sum(map(len, self.splits.values()))
         ready = sum(done.values())
         places, size = self.shape
         going_on = f"; {ready:,} are done" if ready else ""
-        say(
+        log(
             f"Features of {images:,} images, {places:,} x {size:,} each: {images * self.bytes / 1e9:.3g} GB "
             f"in {self.folder}{going_on}"
         )

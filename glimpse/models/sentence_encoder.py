@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from glimpse.attention.distributions import Noise
-from glimpse.data.vocabulary import PAD, Vocabulary, Words
+from glimpse.data.vocabulary import PAD, Tokens, Vocabulary
 
 
 class Sentences(NamedTuple):
@@ -38,7 +38,7 @@ class Sentences(NamedTuple):
         return Sentences(self.words.to(device), self.lengths.to(device))
 
 
-def encode_sentences(vocabulary: Vocabulary, sentences: Sequence[Words], width: int | None = None) -> Sentences:
+def encode_sentences(vocabulary: Vocabulary, sentences: Sequence[Tokens], width: int | None = None) -> Sentences:
     """Write source sentences as numbers.
 
     Args:

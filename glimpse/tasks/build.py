@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from glimpse.data import DataSet
+from glimpse.data import Dataset
 from glimpse.data.settings import DataSettings
 from glimpse.models.encoder_decoder import Captioner, Translator
 from glimpse.models.glimpses import GLIMPSES
@@ -20,7 +20,7 @@ def build_data(settings: DataSettings) -> Any:
     return settings.build()
 
 
-def build_model(config: ClassificationConfig, data: DataSet) -> Classifier:
+def build_model(config: ClassificationConfig, data: Dataset) -> Classifier:
     """Make a model for the images and classes of a data set, with weights that depend on the seed alone."""
     return make_model(config, image_shape=data.image_shape, num_classes=data.num_classes)
 

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from torch import Tensor
 
-from glimpse.data.captions import CaptionData, Captioned, CaptionSplits
-from glimpse.data.vocabulary import Vocabulary, Words
+from glimpse.data.captions import CaptionBatch, CaptionDataset, CaptionSplits
+from glimpse.data.vocabulary import Tokens, Vocabulary
 from glimpse.distributed import Processes
 from glimpse.errors import ConfigError, RunError
-from glimpse.evaluation.describe import CaptionScores, TrainedCaptioner, describe, score_captions
+from glimpse.evaluation.caption import CaptionScores, TrainedCaptioner, caption_dataset, score_captions
 from glimpse.models.decoding import BeamSearch
 from glimpse.models.encoder_decoder import Captioner
 from glimpse.tasks.base import TASKS
@@ -97,17 +97,17 @@ class CaptioningTask(CaptioningCommands):
         """See `Task`: an encoder that is unfrozen later has none until then."""
         return super().every_parameter_has_gradient and self.unfreeze_at is None
 
-    def inputs_and_targets(self, batch: Captioned) -> tuple[Tensor, list[Words]]:
+    def inputs_and_targets(self, batch: CaptionBatch) -> tuple[Tensor, list[Tokens]]:
         """See `SequenceTask`."""
         return batch.images.to(self.processes.device), [caption for (caption,) in batch.captions]
 
-    def evaluate(self, data: CaptionData, *, search: BeamSearch, limit: int | None = None) -> CaptionScores:
+    def evaluate(self, data: CaptionDataset, *, search: BeamSearch, limit: int | None = None) -> CaptionScores:
         """See `SequenceTask`."""
-        descriptions = describe(
+        descriptions = caption_dataset(
             self.model,
             self.vocabulary,
             data,
-            how=self.config.score.read,
+            mode=self.config.score.read,
             search=search,
             batch_size=self.config.score.batch_size,
             limit=limit,

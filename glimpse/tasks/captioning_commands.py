@@ -11,12 +11,12 @@ from glimpse.data.captions import CaptionSplits
 from glimpse.data.photo_captions import load_photo
 from glimpse.distributed import Processes
 from glimpse.errors import ConfigError, RunError
-from glimpse.evaluation.caption_traces import Told, tell
-from glimpse.evaluation.describe import CaptionScores, TrainedCaptioner, describe, score_captions
+from glimpse.evaluation.caption import CaptionScores, TrainedCaptioner, caption_dataset, score_captions
+from glimpse.evaluation.caption_traces import CaptionTrace, trace_captions
 from glimpse.files import PAGES, VIDEOS
 from glimpse.metrics.captions import missing_metrics
 from glimpse.models.encoder_decoder import Captioner
-from glimpse.models.feature_cache import with_features
+from glimpse.models.feature_cache import cache_features
 from glimpse.tasks.build import build_data
 from glimpse.tasks.runs import check_given_once, check_run_count, check_same_data, unique_names
 from glimpse.tasks.sequences import SequenceTask
@@ -125,24 +125,24 @@ def with_cached_features(
     data: CaptionSplits,
     model: Captioner,
     processes: Processes,
-    say: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
 ) -> CaptionSplits:
     """The same data with the features of the images in their place, if the config has a cache for these."""
     folder = config.encoder.cache_folder
     if folder is None:
         return data
-    return with_features(
+    return cache_features(
         data,
         model.encoder,
         folder,
         name=config.encoder.title,
         batch_size=2 if processes.device.type == "cpu" else 64,  # what fits in a CPU's cache is quicker
-        say=say,
+        log=log,
         processes=processes,
     )
 
 
-def _page(traces: list[Told], indices: list[int], intro: str, tables: list[Any]) -> str:
+def _page(traces: list[CaptionTrace], indices: list[int], intro: str, tables: list[Any]) -> str:
     title = f"Captions: {' and '.join(its.name for its in traces)}"
     return make_caption_report(title=title, intro=intro, traces=traces, indices=indices, tables=tables)
 
@@ -152,13 +152,13 @@ def _score(loaded: TrainedCaptioner, options: Namespace, processes: Processes) -
     config = loaded.run.config
     read = getattr(options, "read", None) or config.scored_read
     data = with_cached_features(
-        config, build_data(config.data), loaded.model, processes, say=lambda text: print(text, file=sys.stderr)
+        config, build_data(config.data), loaded.model, processes, log=lambda text: print(text, file=sys.stderr)
     )
-    descriptions = describe(
+    descriptions = caption_dataset(
         loaded.model.to(processes.device),
         loaded.vocabulary,
         getattr(data, options.split),
-        how=read,
+        mode=read,
         search=config.search(),
         batch_size=options.batch_size or config.score.batch_size,
         limit=options.limit,
@@ -169,7 +169,7 @@ def _score(loaded: TrainedCaptioner, options: Namespace, processes: Processes) -
 
 def _trace_data(
     task: type[CaptioningCommands], runs: "Sequence[Run]", options: Namespace, processes: Processes
-) -> tuple[list[TrainedCaptioner], list[Told], list[int]]:
+) -> tuple[list[TrainedCaptioner], list[CaptionTrace], list[int]]:
     """Caption the images of the data that were asked for: the loaded runs, their traces, and which images these are."""
     for name, flag in (("label", "--class"), ("mistakes", "--mistakes"), ("gallery", "--gallery")):
         if getattr(options, name):
@@ -196,15 +196,15 @@ def _trace(
     references: Sequence[Any],
     options: Namespace,
     processes: Processes,
-) -> list[Told]:
+) -> list[CaptionTrace]:
     return [
-        tell(
+        trace_captions(
             its.model.to(processes.device),
             its.vocabulary,
             images,
             name=name,
             references=references,
-            how=getattr(options, "read", None) or its.run.config.score.read,
+            mode=getattr(options, "read", None) or its.run.config.score.read,
             search=its.run.config.search(),
             device=processes.device,
         )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from glimpse import losses
 from glimpse.attention.distributions import Noise
-from glimpse.data import Batch, DataSet, Splits
+from glimpse.data import Batch, Dataset, Splits
 from glimpse.distributed import Processes
 from glimpse.errors import RunError
 from glimpse.evaluation.classify import ClassificationScores, TrainedClassifier, score
@@ -63,9 +63,9 @@ class ClassificationTask(ClassificationCommands):
     def load(cls, run: "Run") -> TrainedClassifier:
         """See `Task`."""
         cls.check_run(run)
-        about = run.read_json("meta.json")
+        metadata = run.read_json("meta.json")
         try:
-            shape, class_names = tuple(about["image_shape"]), tuple(about["class_names"])
+            shape, class_names = tuple(metadata["image_shape"]), tuple(metadata["class_names"])
             model = make_model(run.config, image_shape=shape, num_classes=len(class_names))
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise RunError(f"{run.folder / 'meta.json'} is broken: {error!r}") from error
@@ -77,7 +77,7 @@ class ClassificationTask(ClassificationCommands):
         """See `Task`: the model itself."""
         loaded = cls.load(run)
         if loaded.model.attends:
-            loaded.model.glimpses.attention.mode = loaded.how
+            loaded.model.glimpses.attention.mode = loaded.mode
         return loaded.model
 
     def metadata(self) -> dict[str, Any]:
@@ -154,12 +154,12 @@ class ClassificationTask(ClassificationCommands):
         """See `Task`: greedily."""
         return self._greedy(self.data.test)
 
-    def _greedy(self, data: DataSet, limit: int | None = None) -> ClassificationScores:
+    def _greedy(self, data: Dataset, limit: int | None = None) -> ClassificationScores:
         return score(
             self.model,
             data,
-            how=self.config.scored_read,
-            mode="greedy",
+            mode=self.config.scored_read,
+            rollout_mode="greedy",
             batch_size=self.config.score.batch_size,
             limit=limit,
             device=self.processes.device,
@@ -167,7 +167,7 @@ class ClassificationTask(ClassificationCommands):
 
     def validation_record(self, scores: ClassificationScores) -> dict[str, Any]:
         """See `Task`."""
-        return {"error": scores.error[-1], "errors": scores.error, "hits": scores.hit}
+        return {"error": scores.error[-1], "errors": scores.error, "hits": scores.on_target}
 
     # Say
 

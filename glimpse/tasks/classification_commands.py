@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from glimpse.attention.settings import ReadMode
-from glimpse.data import Batch, DataSet, Splits
+from glimpse.data import Batch, Dataset, Splits
 from glimpse.distributed import Processes
 from glimpse.errors import ConfigError, RunError
-from glimpse.evaluation.classify import ClassificationScores, Outcome, TrainedClassifier, observe
-from glimpse.evaluation.comparison import Comparison, Group, compare, modes_of
+from glimpse.evaluation.classify import ClassificationScores, ClassifierOutcome, TrainedClassifier, evaluate_classifier
+from glimpse.evaluation.comparison import Comparison, RunGroup, compare, rollout_modes
 from glimpse.evaluation.early_exit import exit_curves
-from glimpse.evaluation.glimpse_traces import Looks, look
+from glimpse.evaluation.glimpse_traces import GlimpseTrace, trace_glimpses
 from glimpse.evaluation.gradient_variance import measure
 from glimpse.evaluation.result_rows import EARLY, percent
 from glimpse.evaluation.saliency import pixel_jacobian, saliency, sequential_jacobian
@@ -48,12 +48,12 @@ class ClassificationCommands(Task):
     def score(cls, run: "Run", options: Namespace, processes: Processes) -> dict[str, Any]:
         """See `Task`: sampled and averaged rollouts too, where they differ, and what stopping early gives."""
         [loaded], splits = load_runs(cls, [run])
-        mode = loaded.how and (options.read or loaded.how)
-        rollouts = modes_of(loaded.model, mode)
+        mode = loaded.mode and (options.read or loaded.mode)
+        rollouts = rollout_modes(loaded.model, mode)
         look_at = partial(
-            observe,
+            evaluate_classifier,
             loaded.model.to(processes.device),
-            how=mode,
+            mode=mode,
             rollouts=options.rollouts,
             batch_size=options.batch_size or run.config.score.batch_size,
             limit=options.limit,
@@ -61,12 +61,14 @@ class ClassificationCommands(Task):
             seed=options.seed,
         )
         data = getattr(splits, options.split)
-        outcomes = {name: look_at(data, mode=name) for name in rollouts}
+        outcomes = {name: look_at(data, rollout_mode=name) for name in rollouts}
         scores = {name: ClassificationScores.of(outcome).as_dict() for name, outcome in outcomes.items()}
         early = []
         if loaded.model.attends:
             greedy = outcomes["greedy"]
-            early = exit_curves(greedy if data is splits.valid else look_at(splits.valid, mode="greedy"), greedy)
+            early = exit_curves(
+                greedy if data is splits.valid else look_at(splits.valid, rollout_mode="greedy"), greedy
+            )
             early = [its.summary() for its in early]
         if not options.json:
             names = {"averaged": f"mean of {options.rollouts}"}
@@ -125,7 +127,7 @@ class ClassificationCommands(Task):
             print("Whole-image networks have no glimpses, and are left out", file=sys.stderr)
         data = getattr(splits, options.split)
         outcomes = {
-            loaded.name: _observe(loaded, data, options.read or loaded.how, processes.device, options.limit)
+            loaded.name: _observe(loaded, data, options.read or loaded.mode, processes.device, options.limit)
             for loaded in attending
         }
         save_figure(draw_coverage(outcomes, data.image_shape), options.out)
@@ -145,9 +147,9 @@ class ClassificationCommands(Task):
         greedy = {entry.folder: entry.outcomes["greedy"] for group in comparison.groups for entry in group.entries}
         outcomes = [greedy[str(loaded.run)] for loaded in shown]
         indices = choice.select(outcomes, data)
-        batch = data.take(indices)
+        batch = data.select(indices)
         traces = [
-            _trace_run(loaded, batch, data, loaded.how, outcome, indices)
+            _trace_run(loaded, batch, data, loaded.mode, outcome, indices)
             for loaded, outcome in zip(shown, outcomes, strict=True)
         ]
         targets = batch.targets.to(processes.device)
@@ -157,7 +159,7 @@ class ClassificationCommands(Task):
             ).cpu()
             for loaded, its in zip(shown, traces, strict=True)
         ]
-        salient = _salient(firsts, batch, processes.device)
+        saliency = _saliency(firsts, batch, processes.device)
         by_name = {its.name: outcome for its, outcome in zip(traces, outcomes, strict=True)}
         images = f"{comparison.images:,} {comparison.split} images"
         html = make_report(
@@ -167,7 +169,7 @@ class ClassificationCommands(Task):
             traces=traces,
             indices=indices,
             sensitivity=sensitivity,
-            salient=salient,
+            saliency=saliency,
             tables=comparison_tables(comparison),
             figures=[
                 ("Error after each glimpse, when stopping early, and against cost.", draw_comparison(comparison)),
@@ -205,11 +207,11 @@ class ClassificationCommands(Task):
         [loaded], splits = load_runs(cls, [run])
         if not loaded.model.attends or loaded.model.num_glimpses == 1:
             return super().early_exit_rows(run)
-        look_at = partial(observe, loaded.model, how=loaded.how, batch_size=run.config.score.batch_size)
+        look_at = partial(evaluate_classifier, loaded.model, mode=loaded.mode, batch_size=run.config.score.batch_size)
         found = []
         for early in exit_curves(look_at(splits.valid), look_at(splits.test)):
             its = early.summary()
-            error, glimpses = EARLY[early.by]
+            error, glimpses = EARLY[early.signal]
             low, high = map(percent, its["interval"])
             errors = {"value": percent(its["error"]), "valid": percent(its["valid_error"]), "low": low, "high": high}
             means = {"value": round(its["glimpses"], 4), "valid": round(its["valid_glimpses"], 4)}
@@ -248,7 +250,7 @@ def _check_data(loaded: TrainedClassifier, data: Splits) -> None:
 
 def compare_runs(
     task: type[Task], runs: "Sequence[Run]", options: Namespace, processes: Processes
-) -> tuple[Comparison, list[TrainedClassifier], DataSet]:
+) -> tuple[Comparison, list[TrainedClassifier], Dataset]:
     """Compare runs as the options say; returns the loaded runs and the images too."""
     loaded, splits = load_runs(task, runs)
     data = getattr(splits, options.split)
@@ -262,12 +264,12 @@ def compare_runs(
         batch_size=options.batch_size or runs[0].config.score.batch_size,
         device=processes.device,
         seed=options.seed,
-        say=lambda text: print(text, file=sys.stderr),
+        log=lambda text: print(text, file=sys.stderr),
     )
     return comparison, loaded, data
 
 
-def _first_run(group: Group) -> str:
+def _first_run(group: RunGroup) -> str:
     """What to call the first run of a group."""
     return group.name if len(group.entries) == 1 else f"{group.name}, seed {group.entries[0].seed}"
 
@@ -293,7 +295,7 @@ def _load_attending(task: type[Task], runs: "Sequence[Run]") -> tuple[list[Train
     return attending, splits
 
 
-def _salient(runs: list[TrainedClassifier], batch: Batch, device: torch.device) -> tuple[str, torch.Tensor] | None:
+def _saliency(runs: list[TrainedClassifier], batch: Batch, device: torch.device) -> tuple[str, torch.Tensor] | None:
     """What matters to the first whole-image network of some runs: its name and maps (B, H, W); None without one."""
     for loaded in runs:
         if not loaded.model.attends:
@@ -302,7 +304,7 @@ def _salient(runs: list[TrainedClassifier], batch: Batch, device: torch.device) 
     return None
 
 
-def _trace(task: type[Task], runs: "Sequence[Run]", options: Namespace, processes: Processes) -> list[Looks]:
+def _trace(task: type[Task], runs: "Sequence[Run]", options: Namespace, processes: Processes) -> list[GlimpseTrace]:
     """Let each of the runs look at the images that were asked for."""
     loaded_runs, splits = _load_attending(task, runs)
     if len(loaded_runs) < len(runs):
@@ -310,14 +312,14 @@ def _trace(task: type[Task], runs: "Sequence[Run]", options: Namespace, processe
     data = getattr(splits, options.split)
     choice = _choice(options)
     choice.check(data)
-    modes = [options.read or loaded.how for loaded in loaded_runs]
+    modes = [options.read or loaded.mode for loaded in loaded_runs]
     # What the models make of all images matters if it decides which are shown, or if glimpses are placed at random.
     outcomes = [
         _observe(loaded, data, mode, processes.device) if choice.needs_outcomes or loaded.model.is_random else None
         for loaded, mode in zip(loaded_runs, modes, strict=True)
     ]
     indices = choice.select(outcomes, data)
-    batch = data.take(indices)
+    batch = data.select(indices)
     return [
         _trace_run(loaded._replace(model=loaded.model.to(processes.device)), batch, data, mode, outcome, indices)
         for loaded, mode, outcome in zip(loaded_runs, modes, outcomes, strict=True)
@@ -331,30 +333,30 @@ def _choice(options: Namespace) -> ImageChoice:
 def _trace_run(
     loaded: TrainedClassifier,
     batch: Batch,
-    data: DataSet,
+    data: Dataset,
     mode: ReadMode | None,
-    outcome: Outcome | None,
+    outcome: ClassifierOutcome | None,
     indices: list[int],
-) -> Looks:
+) -> GlimpseTrace:
     """Let a run look at a batch; where glimpses are placed by no choice of its own, as in an outcome."""
-    return look(
+    return trace_glimpses(
         loaded.model,
         batch,
         name=loaded.name,
         class_names=data.class_names,
-        how=mode,
-        given=None if outcome is None else outcome.locations[indices, 0],
+        mode=mode,
+        locations=None if outcome is None else outcome.locations[indices, 0],
     )
 
 
 def _observe(
-    loaded: TrainedClassifier, data: DataSet, mode: ReadMode | None, device: torch.device, limit: int | None = None
-) -> Outcome:
+    loaded: TrainedClassifier, data: Dataset, mode: ReadMode | None, device: torch.device, limit: int | None = None
+) -> ClassifierOutcome:
     """What a run makes of all images, greedily."""
-    return observe(
+    return evaluate_classifier(
         loaded.model.to(device),
         data,
-        how=mode,
+        mode=mode,
         batch_size=loaded.run.config.score.batch_size,
         limit=limit,
         device=device,

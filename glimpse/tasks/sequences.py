@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from glimpse import losses
 from glimpse.attention.distributions import Noise
-from glimpse.data.vocabulary import Vocabulary, Words
+from glimpse.data.vocabulary import Tokens, Vocabulary
 from glimpse.distributed import Processes
 from glimpse.errors import RunError
 from glimpse.evaluation.result_rows import percent
@@ -58,7 +58,7 @@ class SequenceTask(Task):
         return self.data.valid.selection_metric
 
     @abstractmethod
-    def inputs_and_targets(self, batch: Any) -> tuple[Any, Sequence[Words]]:
+    def inputs_and_targets(self, batch: Any) -> tuple[Any, Sequence[Tokens]]:
         """Of a training batch, what the model is shown, and the words that it is to write of each example."""
 
     @abstractmethod
@@ -154,10 +154,10 @@ def load_vocabulary(run: "Run", key: str) -> Vocabulary:
 def take_weights(run: "Run", model: EncoderDecoder, **vocabularies: Vocabulary) -> None:
     """Take over the weights of a run with the same vocabularies: each row of an embedding is of one of the words."""
     run.load_weights(model)
-    about = run.read_json("meta.json")
+    metadata = run.read_json("meta.json")
     for key, vocabulary in vocabularies.items():
-        if list(vocabulary.words) != about[key]:
-            new = [word for word in vocabulary.words if word not in about[key]]
+        if list(vocabulary.words) != metadata[key]:
+            new = [word for word in vocabulary.words if word not in metadata[key]]
             which = f"{', '.join(new[:5])} {'is' if len(new) == 1 else 'are'} missing" if new else "the order differs"
             raise RunError(f"vocabulary of init_from {run} does not match the data: {which}")
 

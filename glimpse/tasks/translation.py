@@ -5,8 +5,8 @@ Shapes: B batch, N words of a translation, L source words.
 
 from typing import TYPE_CHECKING, Any, Self
 
-from glimpse.data.sentence_pairs import Translated, TranslationData, TranslationSplits, pairs_of
-from glimpse.data.vocabulary import Vocabulary, Words
+from glimpse.data.sentence_pairs import PairBatch, PairDataset, TranslationSplits, pairs_of
+from glimpse.data.vocabulary import Tokens, Vocabulary
 from glimpse.distributed import Processes
 from glimpse.evaluation.translate import TrainedTranslator, translate
 from glimpse.metrics.translations import TranslationScores
@@ -77,19 +77,19 @@ class TranslationTask(TranslationCommands):
         """See `Task`."""
         return "sentences"
 
-    def inputs_and_targets(self, batch: Translated) -> tuple[Sentences, list[Words]]:
+    def inputs_and_targets(self, batch: PairBatch) -> tuple[Sentences, list[Tokens]]:
         """See `SequenceTask`."""
         source = encode_sentences(self.source_vocabulary, [pair.source for pair in batch.pairs], batch.width)
         return source.to(self.processes.device), [pair.references[0] for pair in batch.pairs]
 
-    def evaluate(self, data: TranslationData, *, search: BeamSearch, limit: int | None = None) -> TranslationScores:
+    def evaluate(self, data: PairDataset, *, search: BeamSearch, limit: int | None = None) -> TranslationScores:
         """See `SequenceTask`."""
         translations = translate(
             self.model,
             self.source_vocabulary,
             self.vocabulary,
             pairs_of(data, limit),
-            how=self.config.score.read,
+            mode=self.config.score.read,
             search=search,
             batch_size=self.config.score.batch_size,
             device=self.processes.device,

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glimpse.data.parallel_text import numbered_lines
-from glimpse.data.sentence_pairs import Pair, pairs_of
+from glimpse.data.sentence_pairs import SentencePair, pairs_of
 from glimpse.distributed import Processes
 from glimpse.errors import ConfigError, RunError
 from glimpse.evaluation.by_length import compare_lengths
 from glimpse.evaluation.translate import TrainedTranslator
-from glimpse.evaluation.translation_traces import Aligned, align
+from glimpse.evaluation.translation_traces import TranslationTrace, trace_translations
 from glimpse.files import PAGES
 from glimpse.metrics.translations import Translation, TranslationScores
 from glimpse.tasks.build import build_data
@@ -45,7 +45,7 @@ class TranslationCommands(SequenceTask):
         loaded, search = cls.load(run), run.config.search()
         read = options.read or run.config.score.read or run.config.read
         pairs = pairs_of(getattr(build_data(run.config.data), options.split), options.limit)
-        translations = loaded.translate_pairs(pairs, how=read, batch_size=options.batch_size, device=processes.device)
+        translations = loaded.translate_pairs(pairs, mode=read, batch_size=options.batch_size, device=processes.device)
         scores = TranslationScores.of(translations).as_dict()
         if not options.json:
             print(f"{run}: {read} read, {search}, {scores['sentences']:,} {options.split} sentences\n")
@@ -63,7 +63,7 @@ class TranslationCommands(SequenceTask):
             split=options.split,
             batch_size=options.batch_size,
             device=processes.device,
-            say=lambda text: print(text, file=sys.stderr),
+            log=lambda text: print(text, file=sys.stderr),
         )
         rows = {"comparison.csv": to_csv(group_rows(lengths)), "runs.csv": to_csv(run_rows(lengths))}
         publish(options.out, tables=[length_table(lengths)], rows=rows, figure=draw_lengths(lengths))
@@ -75,7 +75,7 @@ class TranslationCommands(SequenceTask):
         loaded = cls.load(runs[0])
         if options.out is not None:
             _check_places(runs)
-        trace = align(loaded, loaded.read(texts), how=options.read, device=processes.device)
+        trace = trace_translations(loaded, loaded.read(texts), mode=options.read, device=processes.device)
         unknown = [word for one in trace.translations for word in loaded.unknown_words(one.pair.source)]
         if unknown:
             print(f"Unknown words, replaced by <unknown>: {', '.join(dict.fromkeys(unknown))}", file=sys.stderr)
@@ -156,7 +156,7 @@ def _lines(content: bytes, name: str | Path) -> list[str]:
     return [line for _, line in numbered_lines(content, name)]
 
 
-def _show(trace: Aligned, out: Path) -> None:
+def _show(trace: TranslationTrace, out: Path) -> None:
     """Draw translations of the user's own sentences: a sheet, or a page."""
     if out.suffix.lower() in PAGES:
         page = _page([trace], range(len(trace.translations)), "Translations of your sentences.", [])
@@ -165,7 +165,7 @@ def _show(trace: Aligned, out: Path) -> None:
         save_figure(draw_alignments([trace]), out)
 
 
-def _page(traces: list[Aligned], indices: Sequence[int], intro: str, tables: list[Any]) -> str:
+def _page(traces: list[TranslationTrace], indices: Sequence[int], intro: str, tables: list[Any]) -> str:
     title = f"Translations: {' and '.join(its.name for its in traces)}"
     return make_translation_report(title=title, intro=intro, traces=traces, indices=indices, tables=tables)
 
@@ -189,7 +189,7 @@ def _load(task: type[TranslationCommands], runs: "Sequence[Run]") -> list[Traine
     return [task.load(run) for run in runs]
 
 
-def _pairs(runs: "Sequence[Run]", options: Namespace) -> list[Pair]:
+def _pairs(runs: "Sequence[Run]", options: Namespace) -> list[SentencePair]:
     """The sentences to choose from; a report shows only what it scores."""
     for name, flag in (("label", "--class"), ("gallery", "--gallery")):
         if getattr(options, name):
@@ -211,28 +211,28 @@ def _named(options: Namespace, size: int) -> list[int]:
     return options.images
 
 
-def _mistaken(traces: Sequence[Aligned], options: Namespace) -> tuple[list[Aligned], list[int]]:
+def _mistaken(traces: Sequence[TranslationTrace], options: Namespace) -> tuple[list[TranslationTrace], list[int]]:
     """The first sentences that a model gets wrong, and their numbers."""
-    right = [all(rights) for rights in zip(*(its.right for its in traces), strict=True)]
-    indices = [index for index, good in enumerate(right) if not good][: options.count]
+    correct = [all(rights) for rights in zip(*(its.correct for its in traces), strict=True)]
+    indices = [index for index, good in enumerate(correct) if not good][: options.count]
     if not indices:
-        raise ConfigError(f"no sentence matches: no model is wrong on any of the {len(right):,}")
+        raise ConfigError(f"no sentence matches: no model is wrong on any of the {len(correct):,}")
     return [_only(its, indices) for its in traces], indices
 
 
-def _only(trace: Aligned, indices: Sequence[int]) -> Aligned:
+def _only(trace: TranslationTrace, indices: Sequence[int]) -> TranslationTrace:
     return trace._replace(translations=[trace.translations[index] for index in indices])
 
 
 def _trace(
-    loaded: Sequence[TrainedTranslator], pairs: Sequence[Pair], options: Namespace, processes: Processes
-) -> list[Aligned]:
+    loaded: Sequence[TrainedTranslator], pairs: Sequence[SentencePair], options: Namespace, processes: Processes
+) -> list[TranslationTrace]:
     return [
-        align(
+        trace_translations(
             its,
             pairs,
             name=name,
-            how=getattr(options, "read", None),
+            mode=getattr(options, "read", None),
             batch_size=getattr(options, "batch_size", None),
             device=processes.device,
         )

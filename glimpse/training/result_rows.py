@@ -39,7 +39,7 @@ def rows_of(run: Run, *, section: str, name: str | None = None, task: str | None
         raise ConfigError(f"--section must be one of {', '.join(SECTIONS)}, got {section}")
     if not run.finished:
         raise RunError(f"{run} is not finished; finish it with: python train.py --resume {run}")
-    config, about = run.config, run.read_json("meta.json")
+    config, metadata = run.config, run.read_json("meta.json")
     file, settings = origin(run)
     task_class = task_of(config)
     row = Row(
@@ -59,8 +59,8 @@ def rows_of(run: Run, *, section: str, name: str | None = None, task: str | None
         parameters=sum(parameter.numel() for parameter in task_class.load(run).model.parameters()),
         epochs=config.train.epochs,
         minutes=round(run.seconds / 60, 1),
-        threads=about.get("threads"),
-        commit=about.get("commit") or "",
+        threads=metadata.get("threads"),
+        commit=metadata.get("commit") or "",
         command=" ".join(filter(None, ["python train.py", file, f"--seed {config.seed}", settings])),
     )
     result = run.read_json("result.json")

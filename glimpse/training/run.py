@@ -30,7 +30,7 @@ from glimpse.files import write_atomically
 from glimpse.tasks.settings import Config, load_config
 from glimpse.training.checkpoint import FORMAT, load_into, weights_of
 from glimpse.training.provenance import provenance
-from glimpse.training.zoo import find_shipped, is_shipped, suggest_shipped
+from glimpse.training.zoo import find_in_zoo, in_zoo, suggest_shipped
 
 LAST, BEST = "last.safetensors", "best.safetensors"
 
@@ -86,7 +86,7 @@ class Run:
         if isinstance(folder, Run):
             return folder
         called = folder
-        folder = (None if os.path.isdir(folder) else find_shipped(folder)) or Path(folder)
+        folder = (None if os.path.isdir(folder) else find_in_zoo(folder)) or Path(folder)
         file = folder / "config.yaml"
         if os.path.isfile(folder):
             raise RunError(f"{folder} is not a run folder: it is a file")
@@ -106,7 +106,7 @@ class Run:
     @property
     def shipped(self) -> bool:
         """Whether it came with the package: to be scored, and not to be written to."""
-        return is_shipped(self.folder)
+        return in_zoo(self.folder)
 
     @property
     def finished(self) -> bool:

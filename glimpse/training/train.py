@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from glimpse.distributed import processes
+from glimpse.distributed import processes as join_processes
 from glimpse.errors import RunError
 from glimpse.evaluation.scores import Scores
 from glimpse.seeding import seed_everything
@@ -40,34 +40,38 @@ def train(
             f"{run} ships with the package and cannot be resumed; train from its weights with --init_from {run}"
         )
     seed_everything(config.seed)
-    with processes(config.train.device, config.train.threads) as here:
+    with join_processes(config.train.device, config.train.threads) as processes:
         resumed_from = run if resumed and (run.folder / LAST).exists() else None
-        task = task_of(config).build(config, here, resumed_from=resumed_from, open_run=Run.open)
+        task = task_of(config).build(config, processes, resumed_from=resumed_from, open_run=Run.open)
         if resumed:
             _check_data(run, task)
         if not resumed:
             # Only the main process writes; the others need the settings alone.
-            metadata = {"name": name, **task.metadata(), **here.about()}
-            run = Run.create(config, name=name, metadata=metadata, folder=folder) if here.main else Run(".", config)
-        engine = Engine(task, run, here)
+            metadata = {"name": name, **task.metadata(), **processes.metadata()}
+            run = (
+                Run.create(config, name=name, metadata=metadata, folder=folder) if processes.main else Run(".", config)
+            )
+        engine = Engine(task, run, processes)
         if resumed:
             engine.resume()
-        if here.main:
+        if processes.main:
             _begin(run, task, engine)
             before = run.read_json("meta.json")
-            if changed := [f"{key} {value}" for key, value in here.about().items() if before.get(key, value) != value]:
+            if changed := [
+                f"{key} {value}" for key, value in processes.metadata().items() if before.get(key, value) != value
+            ]:
                 print(
                     f"Different from the first part of this run: {', '.join(changed)}. "
                     "Results will match up to rounding, not bit for bit"
                 )
         try:
             engine.train(lambda line: print(line + suffix(engine)))
-            if not here.main:
+            if not processes.main:
                 return None
             run.load_weights(task.model)
             scores = task.test()
         except KeyboardInterrupt:
-            if here.main:
+            if processes.main:
                 print(f"\nStopped. Go on with:\n    python train.py --resume {run.folder}")
             raise
         result = {"seconds": engine.seconds, "valid": engine.best, "test": scores.as_dict()}

@@ -18,12 +18,12 @@ def shipped_models() -> list[str]:
     return sorted(file.parent.name for file in FOLDER.glob("*/config.yaml"))
 
 
-def find_shipped(name: str | Path) -> Path | None:
+def find_in_zoo(name: str | Path) -> Path | None:
     """The folder of a shipped model; None if there is none of this name."""
     return FOLDER / name if str(name) in shipped_models() else None
 
 
-def is_shipped(folder: Path) -> bool:
+def in_zoo(folder: Path) -> bool:
     """Whether a run folder, whatever path leads to it, is that of a shipped model."""
     return folder.resolve().parent == FOLDER.resolve()
 

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from glimpse.data.vocabulary import Words
-from glimpse.evaluation.translation_traces import Aligned, check_same_sentences
+from glimpse.data.vocabulary import Tokens
+from glimpse.evaluation.translation_traces import TranslationTrace, check_same_sentences
 from glimpse.view.drawing import ATTENTION_COLOR, CORRECT_COLOR, READ_COLOR, WRONG_COLOR
 from glimpse.view.text_layout import (
     MUTED_COLOR,
@@ -49,7 +49,7 @@ class AxisLabels(NamedTuple):
     width: float  # of the widest, in inches
 
     @classmethod
-    def of(cls, words: Words) -> "AxisLabels":
+    def of(cls, words: Tokens) -> "AxisLabels":
         """Shorten words to the length of a label."""
         short = [truncate_to_width(word, POINTS_PER_INCH * LABEL, SIZE) for word in words]
         return cls(short, max((text_width(word, SIZE) / POINTS_PER_INCH for word in short), default=0.0))
@@ -108,7 +108,7 @@ class Heatmap(NamedTuple):
 class HeatmapPanel(NamedTuple):
     """One translation: a title and the text of the output, with the heat map below."""
 
-    trace: Aligned
+    trace: TranslationTrace
     row: int  # of the sentence
     heatmap: Heatmap | None  # None for an empty output
     lines: list[Line]
@@ -127,7 +127,7 @@ class HeatmapPanel(NamedTuple):
 class SentenceRow(NamedTuple):
     """One sentence: the source, the panels of all models and the references."""
 
-    source: Words
+    source: Tokens
     panel_rows: list[list[HeatmapPanel]]  # panels side by side, in rows one below the other
     references: list[str]
 
@@ -150,7 +150,7 @@ class SentenceRow(NamedTuple):
         return text + PAD + panels
 
 
-def draw_alignments(traces: Sequence[Aligned]) -> Figure:
+def draw_alignments(traces: Sequence[TranslationTrace]) -> Figure:
     """Draw which source words models attended to, for each word of their translations.
 
     Weights are drawn as they are, from 0 to 1. For hard attention a disc marks the word that was read. Where the data
@@ -190,7 +190,7 @@ def draw_color_bar(figure: Figure, top: float) -> None:
         figure.text((MARGIN + left) / width, middle, text, fontsize=8, color=MUTED_COLOR, va="center")
 
 
-def _sentence_row(traces: Sequence[Aligned], row: int) -> SentenceRow:
+def _sentence_row(traces: Sequence[TranslationTrace], row: int) -> SentenceRow:
     pair = traces[0].translations[row].pair
     panel_rows: list[list[HeatmapPanel]] = [[]]
     for trace in traces:
@@ -202,16 +202,16 @@ def _sentence_row(traces: Sequence[Aligned], row: int) -> SentenceRow:
     return SentenceRow(pair.source, panel_rows, references)
 
 
-def _panel(trace: Aligned, row: int) -> HeatmapPanel:
+def _panel(trace: TranslationTrace, row: int) -> HeatmapPanel:
     one = trace.translations[row]
     heatmap = Heatmap(one.weights, AxisLabels.of(one.words), AxisLabels.of(one.pair.source)) if one.words else None
     width = HeatmapPanel(trace, row, heatmap, []).width
-    title = truncate_to_width(f"{trace.name}, {trace.how} attention", POINTS_PER_INCH * width, 9, "bold")
+    title = truncate_to_width(f"{trace.name}, {trace.mode} attention", POINTS_PER_INCH * width, 9, "bold")
     output = trace.script.join(one.words).split() or ["(no words)"]
     style = {}
-    if one.pair.spans:  # correct or wrong; in other data, other words may be a correct translation too
-        style = {"color": CORRECT_COLOR if trace.right[row] else WRONG_COLOR}
-        output += ["(correct)" if trace.right[row] else "(wrong)"]
+    if one.pair.alignment_spans:  # correct or wrong; in other data, other words may be a correct translation too
+        style = {"color": CORRECT_COLOR if trace.correct[row] else WRONG_COLOR}
+        output += ["(correct)" if trace.correct[row] else "(wrong)"]
     lines = [Line(title, 9, {"weight": "bold"}), *make_lines(output, width, 10, **style)]
     return HeatmapPanel(trace, row, heatmap, lines)
 
@@ -236,7 +236,7 @@ def _draw_sentence(figure: Figure, top: float, sentence: SentenceRow, width: flo
 def _draw_marks(axes: Axes, panel: HeatmapPanel) -> None:
     """Frame the aligned words, where they are known, and mark the words that hard attention read."""
     one = panel.trace.translations[panel.row]
-    for word, (start, stop) in enumerate(one.pair.spans[: len(one.words)]):
+    for word, (start, stop) in enumerate(one.pair.alignment_spans[: len(one.words)]):
         if stop > start:
             corner = (start - 0.5, word - 0.5)
             axes.add_patch(
@@ -244,7 +244,7 @@ def _draw_marks(axes: Axes, panel: HeatmapPanel) -> None:
                     corner, stop - start, 1, fill=False, edgecolor=CORRECT_COLOR, linewidth=1.6, zorder=3, clip_on=False
                 )
             )
-    if panel.trace.how == "hard":
+    if panel.trace.mode == "hard":
         axes.plot(
             one.places.tolist(),
             range(len(one.words)),
@@ -257,7 +257,7 @@ def _draw_marks(axes: Axes, panel: HeatmapPanel) -> None:
         )
 
 
-def _note(traces: Sequence[Aligned]) -> str:
-    hard = any(trace.how == "hard" for trace in traces)
-    spans = any(one.pair.spans for one in traces[0].translations)
-    return (HARD_NOTE if hard else "") + (SPAN_NOTE if spans else "") + WEIGHT_NOTE
+def _note(traces: Sequence[TranslationTrace]) -> str:
+    hard = any(trace.mode == "hard" for trace in traces)
+    alignment_spans = any(one.pair.alignment_spans for one in traces[0].translations)
+    return (HARD_NOTE if hard else "") + (SPAN_NOTE if alignment_spans else "") + WEIGHT_NOTE

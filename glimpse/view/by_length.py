@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from glimpse.evaluation.by_length import ALL, Lengths
+from glimpse.evaluation.by_length import ALL, LengthComparison
 from glimpse.metrics.statistics import Estimate
 from glimpse.view.comparison import in_percent
 from glimpse.view.comparison_figure import draw_legend
@@ -17,7 +17,7 @@ LEGEND_CHARACTERS = 66  # that fit into a line
 TITLES = {"error": "Translations that are not exact, in %", "BLEU": "BLEU"}
 
 
-def length_table(lengths: Lengths) -> Table:
+def length_table(lengths: LengthComparison) -> Table:
     """A row for each group of runs, a column for each group of lengths."""
     header = ["source words", "runs", *(f"{words} ({count:,})" for words, count in lengths.counts.items())]
     rows = [
@@ -28,7 +28,7 @@ def length_table(lengths: Lengths) -> Table:
     return Table(title, header, rows, [f"In brackets: in the header, the number of sentences; {_intervals(lengths)}"])
 
 
-def run_rows(lengths: Lengths) -> Iterator[dict[str, Any]]:
+def run_rows(lengths: LengthComparison) -> Iterator[dict[str, Any]]:
     """A row for each run and group of lengths; the interval is over sentences."""
     for group in lengths.groups:
         for run in group.runs:
@@ -37,7 +37,7 @@ def run_rows(lengths: Lengths) -> Iterator[dict[str, Any]]:
                 yield {**about, **_row(lengths, words, count, run.scores[words])}
 
 
-def group_rows(lengths: Lengths) -> Iterator[dict[str, Any]]:
+def group_rows(lengths: LengthComparison) -> Iterator[dict[str, Any]]:
     """A row for each group of runs and of lengths; the interval is over seeds if there are several runs."""
     for group in lengths.groups:
         for words, count in lengths.counts.items():
@@ -46,7 +46,7 @@ def group_rows(lengths: Lengths) -> Iterator[dict[str, Any]]:
             yield {**about, **_row(lengths, words, count, group.score(words)), "interval": interval}
 
 
-def draw_lengths(lengths: Lengths) -> Figure:
+def draw_lengths(lengths: LengthComparison) -> Figure:
     """Draw the scores against the length of the source, a line for each group of runs, dashed without attention."""
     words = [name for name in lengths.counts if name != ALL]
     figure = Figure(figsize=(max(6.5, 2.5 + 1.1 * len(words)), 4.6), layout="constrained")
@@ -82,11 +82,11 @@ def draw_lengths(lengths: Lengths) -> Figure:
     return figure
 
 
-def _unit(lengths: Lengths) -> str:
+def _unit(lengths: LengthComparison) -> str:
     return "error %" if lengths.metric == "error" else "BLEU"
 
 
-def _row(lengths: Lengths, words: str, count: int, estimate: Estimate) -> dict[str, Any]:
+def _row(lengths: LengthComparison, words: str, count: int, estimate: Estimate) -> dict[str, Any]:
     return {
         "split": lengths.split,
         "source_words": words,
@@ -98,7 +98,7 @@ def _row(lengths: Lengths, words: str, count: int, estimate: Estimate) -> dict[s
     }
 
 
-def _intervals(lengths: Lengths) -> str:
+def _intervals(lengths: LengthComparison) -> str:
     over = "Wilson's" if lengths.metric == "error" else "by the bootstrap"
     several, single = "over seeds (Student's)", f"over sentences ({over})"
     runs = [len(group.runs) for group in lengths.groups]

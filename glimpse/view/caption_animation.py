@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from glimpse.data.vocabulary import Words
-from glimpse.evaluation.caption_traces import Told, check_same_images
+from glimpse.data.vocabulary import Tokens
+from glimpse.evaluation.caption_traces import CaptionTrace, check_same_images
 from glimpse.view.drawing import ATTENTION_COLOR, DPI, draw_image, draw_word_attention
 from glimpse.view.text_layout import MUTED_COLOR, text_width, truncate_to_width, wrap_words
 from glimpse.view.video import rasterize, write_frames
@@ -24,7 +24,7 @@ POINTS_PER_PIXEL = 72 / DPI
 NOTE = "Color: attention, relative to its largest weight. Square: the place read."
 
 
-def draw_caption_frame(traces: Sequence[Told], row: int, step: int) -> Figure:
+def draw_caption_frame(traces: Sequence[CaptionTrace], row: int, step: int) -> Figure:
     """Draw one frame of an animation.
 
     Args:
@@ -47,7 +47,7 @@ def draw_caption_frame(traces: Sequence[Told], row: int, step: int) -> Figure:
 
     for place, trace in enumerate(traces):
         left = MARGIN + place * (COLUMN + MARGIN)
-        title = truncate_to_width(f"{trace.name}, {trace.how} attention", COLUMN * POINTS_PER_PIXEL, 11, "bold")
+        title = truncate_to_width(f"{trace.name}, {trace.mode} attention", COLUMN * POINTS_PER_PIXEL, 11, "bold")
         write(left, 26, title, 11, weight="bold")
         axes = figure.add_axes((left / width, 1 - (HEADING + side) / height, COLUMN / width, side / height))
         words = trace.captions[row][:step]
@@ -66,7 +66,7 @@ def draw_caption_frame(traces: Sequence[Told], row: int, step: int) -> Figure:
     return figure
 
 
-def caption_frames(traces: Sequence[Told]) -> Iterator[np.ndarray]:
+def caption_frames(traces: Sequence[CaptionTrace]) -> Iterator[np.ndarray]:
     """Draw the frames (H, W, 3), uint8, of all images, image by image and word by word."""
     check_same_images(traces)
     for row, length in enumerate(_num_frames(traces)):
@@ -75,7 +75,7 @@ def caption_frames(traces: Sequence[Told]) -> Iterator[np.ndarray]:
 
 
 def save_caption_animation(
-    path: str | Path, traces: Sequence[Told], *, seconds: float = 0.8, hold: float = 1.6
+    path: str | Path, traces: Sequence[CaptionTrace], *, seconds: float = 0.8, hold: float = 1.6
 ) -> None:
     """Write an animation as a GIF, or as an MP4 video, which needs ffmpeg.
 
@@ -93,10 +93,10 @@ def save_caption_animation(
     write_frames(path, caption_frames(traces), lengths=_num_frames(traces), seconds=seconds, hold=hold)
 
 
-def _num_frames(traces: Sequence[Told]) -> list[int]:
+def _num_frames(traces: Sequence[CaptionTrace]) -> list[int]:
     """The number of frames of each image: one of the image alone, and one for each word of its longest caption."""
     return [1 + max(map(len, captions)) for captions in zip(*(trace.captions for trace in traces), strict=True)]
 
 
-def _wrap(words: Words) -> list[list[str]]:
+def _wrap(words: Tokens) -> list[list[str]]:
     return wrap_words(words, COLUMN * POINTS_PER_PIXEL, SIZE)

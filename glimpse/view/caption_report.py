@@ -6,14 +6,14 @@ The browser draws the page (pages/caption_report.html and .js) from the numbers 
 from collections.abc import Sequence
 from typing import Any
 
-from glimpse.evaluation.caption_traces import Told, check_same_images
+from glimpse.evaluation.caption_traces import CaptionTrace, check_same_images
 from glimpse.view.drawing import ATTENTION_COLOR, MAP_OPACITY, READ_COLOR
 from glimpse.view.page import data_uri, encode_bytes, render_page
 from glimpse.view.tables import Table
 
 
 def make_caption_report(
-    *, title: str, intro: str, traces: Sequence[Told], indices: Sequence[int], tables: Sequence[Table]
+    *, title: str, intro: str, traces: Sequence[CaptionTrace], indices: Sequence[int], tables: Sequence[Table]
 ) -> str:
     """Make the page, for `page.write_report` to write.
 
@@ -46,12 +46,12 @@ def make_caption_report(
     return render_page("caption_report.html", title=title, intro=intro, tables=tables, data=data)
 
 
-def _model_data(trace: Told) -> dict[str, Any]:
+def _model_data(trace: CaptionTrace) -> dict[str, Any]:
     """All that is shown of one model; `caption_report.js` reads these keys."""
     return {
         "name": trace.name,
-        "mode": trace.how,
-        "opacity": MAP_OPACITY[trace.how],
+        "mode": trace.mode,
+        "opacity": MAP_OPACITY[trace.mode],
         "grid": trace.grid,  # rows, columns
         "cell": [round(length, 4) for length in trace.cell],  # height, width
         "captions": trace.captions,

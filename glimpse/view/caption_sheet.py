@@ -11,7 +11,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from glimpse.evaluation.caption_traces import Told, check_same_images
+from glimpse.evaluation.caption_traces import CaptionTrace, check_same_images
 from glimpse.view.drawing import draw_image, draw_word_attention
 from glimpse.view.text_layout import (
     MUTED_COLOR,
@@ -36,7 +36,7 @@ NOTE = (
 class CaptionRow(NamedTuple):
     """One caption with its panels."""
 
-    trace: Told
+    trace: CaptionTrace
     row: int  # of the image
     lines: list[Line]  # above the panels
     gap: float  # below them, in inches
@@ -48,7 +48,7 @@ class CaptionRow(NamedTuple):
         return total_height(self.lines) + rows * (TITLE + _panel_height(self.trace)) + self.gap
 
 
-def draw_captions(traces: Sequence[Told]) -> Figure:
+def draw_captions(traces: Sequence[CaptionTrace]) -> Figure:
     """Draw the captions of models for the same images.
 
     Raises:
@@ -80,14 +80,14 @@ def draw_captions(traces: Sequence[Told]) -> Figure:
     return figure
 
 
-def _panel_height(trace: Told) -> float:
+def _panel_height(trace: CaptionTrace) -> float:
     height, width = trace.images.shape[2:]
     return PANEL * height / width
 
 
-def _lines(trace: Told, row: int, width: float, with_references: bool) -> list[Line]:
+def _lines(trace: CaptionTrace, row: int, width: float, with_references: bool) -> list[Line]:
     """The text above the panels of a caption."""
-    title = truncate_to_width(f"{trace.name}, {trace.how} attention", POINTS_PER_INCH * width, 9, "bold")
+    title = truncate_to_width(f"{trace.name}, {trace.mode} attention", POINTS_PER_INCH * width, 9, "bold")
     lines = [Line(title, 9, {"weight": "bold"})]
     lines += make_lines(trace.captions[row] or ["(no words)"], width, 11)
     for reference in trace.references[row][:MAX_REFERENCES] if with_references else []:

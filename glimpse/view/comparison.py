@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable, Iterator
 from typing import Any, get_args
 
-from glimpse.evaluation.classify import Mode
+from glimpse.evaluation.classify import RolloutMode
 from glimpse.evaluation.comparison import Comparison
 from glimpse.metrics.statistics import Estimate, wilson_interval
 from glimpse.view.early_exit import early_exit_table
@@ -29,11 +29,14 @@ def _error_table(comparison: Comparison) -> Table:
     header = ["", "read", "runs", "greedy %", "sampled %", f"mean of {comparison.rollouts} %", "on the digit %"]
     rows = []
     for group in comparison.groups:
-        cells = [in_percent(group.errors(mode)[-1]) if mode in group.modes else "-" for mode in get_args(Mode)]
+        cells = [
+            in_percent(group.errors(rollout_mode)[-1]) if rollout_mode in group.rollout_modes else "-"
+            for rollout_mode in get_args(RolloutMode)
+        ]
         hits = group.hits()
         chosen = hits and (hits[len(hits) - group.num_choices :] if group.num_choices else hits)
         on_digit = f"{100 * sum(chosen) / len(chosen):.1f}" if chosen else "-"
-        rows.append([group.name, group.how or "-", str(len(group.entries)), *cells, on_digit])
+        rows.append([group.name, group.mode or "-", str(len(group.entries)), *cells, on_digit])
     notes = [
         "Greedy: one rollout that reads at the most likely locations. Sampled: one that samples the locations. Mean of "
         f"{comparison.rollouts}: class probabilities averaged over that many sampled rollouts. On the digit: glimpses "
@@ -129,25 +132,27 @@ def run_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """A row for each run, rollout mode and glimpse; the interval is over images."""
     for group in comparison.groups:
         for entry in group.entries:
-            for mode, outcome in entry.outcomes.items():
-                images = len(outcome.right)
-                for step, wrong in enumerate((~outcome.right).sum(0).tolist()):
+            for rollout_mode, outcome in entry.outcomes.items():
+                images = len(outcome.correct)
+                for step, wrong in enumerate((~outcome.correct).sum(0).tolist()):
                     low, high = wilson_interval(wrong, images)
-                    hit = None if outcome.hit is None else float(outcome.hit[:, :, step].double().mean())
+                    on_target = (
+                        None if outcome.on_target is None else float(outcome.on_target[:, :, step].double().mean())
+                    )
                     yield {
                         "config": group.name,
                         "seed": entry.seed,
                         "run": entry.folder,
-                        "read": group.how,
-                        "mode": mode,
-                        "rollouts": comparison.rollouts if mode == "averaged" else 1,
+                        "read": group.mode,
+                        "mode": rollout_mode,
+                        "rollouts": comparison.rollouts if rollout_mode == "averaged" else 1,
                         "split": comparison.split,
                         "images": images,
                         "glimpse": step + 1,
                         "error": wrong / images,
                         "low": low,
                         "high": high,
-                        "on_digit": hit,
+                        "on_digit": on_target,
                         "train_seconds": entry.seconds,
                         **group.cost._asdict(),
                     }
@@ -156,15 +161,15 @@ def run_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
 def group_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """A row for each group, rollout mode and glimpse; the interval is over seeds if there are several."""
     for group in comparison.groups:
-        for mode in group.modes:
-            hits = group.hits(mode)
-            for step, estimate in enumerate(group.errors(mode)):
+        for rollout_mode in group.rollout_modes:
+            hits = group.hits(rollout_mode)
+            for step, estimate in enumerate(group.errors(rollout_mode)):
                 yield {
                     "config": group.name,
                     "runs": len(group.entries),
-                    "read": group.how,
-                    "mode": mode,
-                    "rollouts": comparison.rollouts if mode == "averaged" else 1,
+                    "read": group.mode,
+                    "mode": rollout_mode,
+                    "rollouts": comparison.rollouts if rollout_mode == "averaged" else 1,
                     "split": comparison.split,
                     "images": comparison.images,
                     "glimpse": step + 1,

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from glimpse.evaluation.comparison import Comparison, Group
+from glimpse.evaluation.comparison import Comparison, RunGroup
 from glimpse.view.drawing import MIN_PERCENT, line_style, to_percent
 from glimpse.view.early_exit import draw_early_exit
 
@@ -18,11 +18,11 @@ def draw_comparison(comparison: Comparison) -> Figure:
     """Draw error against glimpses, against the mean number of glimpses if any run can exit early, and against cost."""
     early = any(group.early() for group in comparison.groups)
     figure = Figure(figsize=(14 if early else 10, 5.2), layout="constrained")
-    left, *middle, right = figure.subplots(1, 2 + early, sharey=True, width_ratios=[1.25, *[1.25] * early, 1])
+    left, *middle, correct = figure.subplots(1, 2 + early, sharey=True, width_ratios=[1.25, *[1.25] * early, 1])
     for index, group in enumerate(comparison.groups):
         style = line_style(index)
         _draw_by_glimpse(left, group, style)
-        _draw_by_cost(right, group, style)
+        _draw_by_cost(correct, group, style)
         for axes in middle:
             draw_early_exit(axes, group, style)
     steps = max(len(group.errors()) for group in comparison.groups)
@@ -35,12 +35,12 @@ def draw_comparison(comparison: Comparison) -> Figure:
         axes.set(xlabel="mean glimpses")
         axes.set_title("error with early exit (dotted: the same number for all images)", fontsize=11)
     costs = [group.cost.multiply_adds / 1e6 for group in comparison.groups]
-    right.set(xlabel="multiply-adds per image, in millions", xscale="log", xlim=(min(costs) / 2, max(costs) * 2))
-    right.set_title("error against cost", fontsize=11)
+    correct.set(xlabel="multiply-adds per image, in millions", xscale="log", xlim=(min(costs) / 2, max(costs) * 2))
+    correct.set_title("error against cost", fontsize=11)
     means = [100 * estimate.mean for group in comparison.groups for estimate in group.errors()]
     # By the means: intervals of few seeds may reach zero, which a logarithmic axis cannot show.
     left.set(yscale="log", ylim=(max(min(means), MIN_PERCENT) / 2, max(2 * MIN_PERCENT, min(110, 1.5 * max(means)))))
-    for axis in (left.yaxis, right.xaxis):
+    for axis in (left.yaxis, correct.xaxis):
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
@@ -58,7 +58,7 @@ def draw_legend(figure: Figure, names: Sequence[str], characters: int = LEGEND_C
         text.set_parse_math(False)
 
 
-def _draw_by_glimpse(axes: Axes, group: Group, style: dict[str, Any]) -> None:
+def _draw_by_glimpse(axes: Axes, group: RunGroup, style: dict[str, Any]) -> None:
     errors = group.errors()
     mean, low, high = (to_percent(column) for column in zip(*errors, strict=True))
     if not group.attends:  # a whole-image network: the same for any number of glimpses
@@ -70,7 +70,7 @@ def _draw_by_glimpse(axes: Axes, group: Group, style: dict[str, Any]) -> None:
     axes.fill_between(steps, low, high, color=style["color"], alpha=0.2, linewidth=0)
 
 
-def _draw_by_cost(axes: Axes, group: Group, style: dict[str, Any]) -> None:
+def _draw_by_cost(axes: Axes, group: RunGroup, style: dict[str, Any]) -> None:
     mean, low, high = to_percent(group.errors()[-1])
     bars = [[max(0.0, mean - low)], [max(0.0, high - mean)]]  # not below zero, by a rounding error at 0 and 100%
     line = "-" if group.attends else "--"

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from torch import Tensor
 
-from glimpse.evaluation.classify import Outcome
+from glimpse.evaluation.classify import ClassifierOutcome
 from glimpse.view.drawing import line_style
 
 # In pixels.
@@ -25,7 +25,7 @@ BINS = 31  # odd, so that the center of the image, a common first glimpse, is th
 COLOR_MAP = "cividis"
 
 
-def coverage(outcome: Outcome, *, bins: int = BINS) -> Tensor:
+def coverage(outcome: ClassifierOutcome, *, bins: int = BINS) -> Tensor:
     """Count where the glimpses of a model are centered.
 
     Args:
@@ -50,7 +50,7 @@ def coverage(outcome: Outcome, *, bins: int = BINS) -> Tensor:
     return counts.view(steps, bins, bins) / len(places)
 
 
-def draw_coverage(outcomes: Mapping[str, Outcome], image_shape: Sequence[int]) -> Figure:
+def draw_coverage(outcomes: Mapping[str, ClassifierOutcome], image_shape: Sequence[int]) -> Figure:
     """Draw the maps of models, a row for each; and how often glimpses are centered on a digit, where that is known.
 
     Args:
@@ -67,7 +67,9 @@ def draw_coverage(outcomes: Mapping[str, Outcome], image_shape: Sequence[int]) -
             raise ValueError(f"{name} is a whole-image network and has no glimpses to map")
     maps = {name: coverage(outcome) for name, outcome in outcomes.items()}
     hit_rates = {
-        name: outcome.hit.double().mean((0, 1)) for name, outcome in outcomes.items() if outcome.hit is not None
+        name: outcome.on_target.double().mean((0, 1))
+        for name, outcome in outcomes.items()
+        if outcome.on_target is not None
     }
 
     steps = max(len(shares) for shares in maps.values())

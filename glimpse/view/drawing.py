@@ -19,8 +19,8 @@ from matplotlib.patheffects import withStroke
 from PIL import Image
 from torch import Tensor
 
-from glimpse.evaluation.caption_traces import Told
-from glimpse.evaluation.glimpse_traces import Looks
+from glimpse.evaluation.caption_traces import CaptionTrace
+from glimpse.evaluation.glimpse_traces import GlimpseTrace
 
 ImageLike = Image.Image | np.ndarray | Tensor
 ArrayLike = np.ndarray | Tensor | Sequence[float] | Sequence[Sequence[float]]
@@ -223,24 +223,24 @@ def draw_probabilities(
     axes.axis("off")
 
 
-def draw_glimpse(axes: Axes, trace: Looks, row: int, step: int) -> None:
+def draw_glimpse(axes: Axes, trace: GlimpseTrace, row: int, step: int) -> None:
     """Draw where a glimpse read: its squares, and if soft the footprint of its Gaussian; or the weights of a grid."""
-    if trace.how == "soft" and trace.weights is not None:
+    if trace.mode == "soft" and trace.weights is not None:
         draw_weights(axes, trace.weights[row, step], trace.images.shape[2:])
         return
     draw_boxes(axes, trace.boxes[row, step])
-    if trace.how == "soft":
+    if trace.mode == "soft":
         draw_footprint(axes, trace.points[row, step], trace.spread[row, step])
 
 
-def draw_word_attention(axes: Axes, trace: Told, row: int, word: int) -> None:
+def draw_word_attention(axes: Axes, trace: CaptionTrace, row: int, word: int) -> None:
     """Draw the attention for one word of an image's caption over the faded image; hard, also the place that was read.
 
     Opacity is relative to the largest weight of the word.
     """
     draw_image(axes, fade(trace.images[row]))
-    draw_cells(axes, trace.weights[row][word], trace.cell, opacity=MAP_OPACITY[trace.how])
-    if trace.how == "hard":
+    draw_cells(axes, trace.weights[row][word], trace.cell, opacity=MAP_OPACITY[trace.mode])
+    if trace.mode == "hard":
         draw_read_box(axes, trace.box(int(trace.places[row][word])))
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from glimpse.evaluation.comparison import Comparison, Group
-from glimpse.evaluation.early_exit import SLACK
+from glimpse.evaluation.comparison import Comparison, RunGroup
+from glimpse.evaluation.early_exit import MAX_ADDED_ERROR
 from glimpse.view.drawing import to_percent
 from glimpse.view.tables import Table
 
@@ -19,13 +19,13 @@ def early_exit_lines(summaries: Sequence[dict[str, Any]]) -> str:
     """Error and mean number of glimpses with early exit, a line for each stopping signal.
 
     Args:
-        summaries: As `evaluation.early_exit.Early.summary` returns them.
+        summaries: As `evaluation.early_exit.ExitCurve.summary` returns them.
     """
     lines = []
     for summary in summaries:
         low, high = (100 * end for end in summary["interval"])
         lines.append(
-            f"early exit by {SIGNAL_NAMES[summary['by']]} above {summary['threshold']:.8g}: "
+            f"early exit by {SIGNAL_NAMES[summary['signal']]} above {summary['threshold']:.8g}: "
             f"error {100 * summary['error']:.2f}% ({low:.2f}-{high:.2f}), {summary['glimpses']:.2f} glimpses on "
             f"average; picked on validation, where it gives {100 * summary['valid_error']:.2f}% and "
             f"{summary['valid_glimpses']:.2f}, all glimpses {100 * summary['valid_full_error']:.2f}%"
@@ -45,7 +45,7 @@ def early_exit_table(comparison: Comparison) -> Table:
             rows.append(
                 [
                     group.name,
-                    SIGNAL_NAMES[runs[0].by],
+                    SIGNAL_NAMES[runs[0].signal],
                     str(len(runs)),
                     " to ".join(f"{value:.8g}" for value in sorted({min(thresholds), max(thresholds)})),
                     f"{100 * fmean(curve.scored[-1].error for curve in runs):.2f}",
@@ -61,8 +61,8 @@ def early_exit_table(comparison: Comparison) -> Table:
         "Early exit: stop after the first glimpse at which the largest class probability, or the stopping probability "
         "of the halting unit, exceeds a threshold. Errors are in %; the last columns have the share of images in % "
         "that took this number of glimpses. The threshold of each run is picked on validation images: of those that "
-        f"add at most {100 * SLACK:g} points to the error there, the one with the fewest glimpses. All numbers are of "
-        "one greedy rollout."
+        f"add at most {100 * MAX_ADDED_ERROR:g} points to the error there, the one with the fewest glimpses. All "
+        "numbers are of one greedy rollout."
     ]
     return Table(f"Early exit, {comparison.images:,} {comparison.split} images", header, rows, notes)
 
@@ -78,7 +78,7 @@ def early_exit_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
                 "config": group.name,
                 "seed": entry.seed,
                 "run": entry.folder,
-                "by": curve.by,
+                "by": curve.signal,
                 "threshold": after.threshold,
                 "picked": index == curve.picked,
                 "valid_error": before.error,
@@ -91,14 +91,16 @@ def early_exit_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
             }
 
 
-def draw_early_exit(axes: Axes, group: Group, style: dict[str, Any]) -> None:
+def draw_early_exit(axes: Axes, group: RunGroup, style: dict[str, Any]) -> None:
     """Draw error against mean glimpses: for all thresholds, for the one picked, and (dotted) without early exit."""
     if not group.early():
         return
     for runs in group.early():
         curves = [list(zip(*points, strict=True)) for points in zip(*(curve.scored for curve in runs), strict=True)]
         _, errors, glimpses = zip(*([fmean(values) for values in point[:3]] for point in curves), strict=True)
-        axes.plot(glimpses, to_percent(errors), linestyle=LINE_STYLES[runs[0].by], linewidth=1.6, color=style["color"])
+        axes.plot(
+            glimpses, to_percent(errors), linestyle=LINE_STYLES[runs[0].signal], linewidth=1.6, color=style["color"]
+        )
         _, error, taken = (fmean(values) for values in list(zip(*(curve.chosen for curve in runs), strict=True))[:3])
         axes.plot([taken], to_percent([error]), linestyle="", markersize=8, **style)
     means = to_percent([estimate.mean for estimate in group.errors()])

@@ -15,7 +15,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from glimpse.evaluation.glimpse_traces import Looks
+from glimpse.evaluation.glimpse_traces import GlimpseTrace
 from glimpse.view.drawing import (
     CORRECT_COLOR,
     DPI,
@@ -34,7 +34,7 @@ WIDTH, HEADING, SIDE, FOOT, MARGIN, GAP, PATCHES, NUMBERS = 800, 60, 270, 14, 16
 STRIP = HEADING + SIDE + FOOT
 
 
-def draw_frame(traces: Sequence[Looks], row: int, step: int, *, verdict: str | None = None) -> Figure:
+def draw_frame(traces: Sequence[GlimpseTrace], row: int, step: int, *, verdict: str | None = None) -> Figure:
     """Draw one frame of an animation.
 
     Args:
@@ -53,7 +53,7 @@ def draw_frame(traces: Sequence[Looks], row: int, step: int, *, verdict: str | N
     return figure
 
 
-def frames(traces: Sequence[Looks], *, rows: Iterable[int] | None = None) -> Iterator[np.ndarray]:
+def frames(traces: Sequence[GlimpseTrace], *, rows: Iterable[int] | None = None) -> Iterator[np.ndarray]:
     """Draw the frames (H, W, 3), uint8, of all images or of some rows, image by image and glimpse by glimpse."""
     _check(traces)
     for row in range(len(traces[0].images)) if rows is None else rows:
@@ -61,7 +61,9 @@ def frames(traces: Sequence[Looks], *, rows: Iterable[int] | None = None) -> Ite
             yield rasterize(draw_frame(traces, row, step))
 
 
-def save_animation(path: str | Path, traces: Sequence[Looks], *, seconds: float = 0.8, hold: float = 1.6) -> None:
+def save_animation(
+    path: str | Path, traces: Sequence[GlimpseTrace], *, seconds: float = 0.8, hold: float = 1.6
+) -> None:
     """Write an animation as a GIF, or as an MP4 video, which needs ffmpeg.
 
     Args:
@@ -78,7 +80,7 @@ def save_animation(path: str | Path, traces: Sequence[Looks], *, seconds: float 
     write_frames(path, frames(traces), lengths=[_max_steps(traces)] * len(traces[0].images), seconds=seconds, hold=hold)
 
 
-def _check(traces: Sequence[Looks]) -> None:
+def _check(traces: Sequence[GlimpseTrace]) -> None:
     if not traces or not len(traces[0].images):
         raise ValueError("traces must be of at least one model and one image")
     first = traces[0]
@@ -87,17 +89,17 @@ def _check(traces: Sequence[Looks]) -> None:
             raise ValueError(f"traces must be of the same images, but those of {other.name} and {first.name} differ")
 
 
-def _max_steps(traces: Sequence[Looks]) -> int:
+def _max_steps(traces: Sequence[GlimpseTrace]) -> int:
     return max(trace.points.shape[1] for trace in traces)
 
 
-def _draw_strip(figure: Figure, top: int, trace: Looks, row: int, step: int, verdict: str | None) -> None:
+def _draw_strip(figure: Figure, top: int, trace: GlimpseTrace, row: int, step: int, verdict: str | None) -> None:
     """Draw one model in the strip that begins `top` pixels below the top of the figure."""
     height = figure.get_figheight() * DPI
     names = tuple(map(truncate, trace.class_names))
-    probabilities, target = trace.answers[row, step], trace.targets[row]
+    probabilities, target = trace.probabilities[row, step], trace.targets[row]
     multi_label = target.is_floating_point()
-    correct = bool(trace.right[row, step])
+    correct = bool(trace.correct[row, step])
 
     def axes_at(left: int, width: int) -> Axes:
         bounds = left / WIDTH, 1 - (top + HEADING + SIDE) / height, width / WIDTH, SIDE / height
@@ -110,7 +112,7 @@ def _draw_strip(figure: Figure, top: int, trace: Looks, row: int, step: int, ver
     names_left = patches_left + PATCHES + GAP
     bars_left = names_left + 8 * max(map(len, names)) + 8
 
-    write(MARGIN, 27, f"{truncate(trace.name, 50)}, {trace.how} attention", weight="bold")
+    write(MARGIN, 27, f"{truncate(trace.name, 50)}, {trace.mode} attention", weight="bold")
     write(WIDTH - MARGIN, 27, f"glimpse {step + 1} of {trace.points.shape[1]}", ha="right", weight="bold")
     write(MARGIN, HEADING - 9, f"image (true: {truncate(format_target(target, names), 18)})")
     write(patches_left, HEADING - 9, "patches")

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from glimpse.evaluation.glimpse_traces import Looks
+from glimpse.evaluation.glimpse_traces import GlimpseTrace
 from glimpse.view.drawing import FOOTPRINT_COLOR, SCALE_COLORS, TRAIL_COLOR
 from glimpse.view.page import data_uri, encode_bytes, reduced_size, render_page
 from glimpse.view.tables import Table
@@ -36,7 +36,7 @@ def make_report(
     *,
     title: str,
     intro: str,
-    traces: Sequence[Looks],
+    traces: Sequence[GlimpseTrace],
     indices: Sequence[int],
     sensitivity: Sequence[Tensor | None],
     saliency: tuple[str, Tensor] | None,
@@ -91,7 +91,7 @@ def make_report(
 
 
 def _check(
-    traces: Sequence[Looks],
+    traces: Sequence[GlimpseTrace],
     indices: Sequence[int],
     sensitivity: Sequence[Tensor | None],
     saliency: tuple[str, Tensor] | None,
@@ -118,7 +118,7 @@ def _check(
             raise ValueError(
                 f"sensitivity of {trace.name} must have shape ({batch}, {steps}), got {tuple(norms.shape)}"
             )
-        numbers = [trace.answers, trace.points, trace.spread, *([] if norms is None else [norms])]
+        numbers = [trace.probabilities, trace.points, trace.spread, *([] if norms is None else [norms])]
         if not all(number.isfinite().all() for number in numbers):
             raise ValueError(f"the trace and sensitivity of {trace.name} must be finite, got NaN or infinite numbers")
     if saliency is not None:
@@ -129,17 +129,17 @@ def _check(
             raise ValueError(f"saliency of {name} must be in [0, 1], got {float(maps.min())} to {float(maps.max())}")
 
 
-def _model_data(trace: Looks, sensitivity: Tensor | None) -> dict[str, Any]:
+def _model_data(trace: GlimpseTrace, sensitivity: Tensor | None) -> dict[str, Any]:
     """All that is shown of one model; `glimpse_report.js` reads these keys."""
     count, steps, scales, side, _, channels = trace.patches.shape
-    weights = trace.weights if trace.how == "soft" else None  # hard attention reads one cell, shown by its squares
+    weights = trace.weights if trace.mode == "soft" else None  # hard attention reads one cell, shown by its squares
     classes = _classes_shown(trace)  # (B, S)
-    probabilities = trace.answers.gather(2, classes.unsqueeze(1).expand(-1, steps, -1))
+    probabilities = trace.probabilities.gather(2, classes.unsqueeze(1).expand(-1, steps, -1))
     multi_label = trace.targets.is_floating_point()
-    has_footprint = trace.how == "soft" and weights is None
+    has_footprint = trace.mode == "soft" and weights is None
     return {
         "name": trace.name,
-        "mode": trace.how,
+        "mode": trace.mode,
         "numGlimpses": steps,
         "numScales": scales,
         "patchSize": side,
@@ -154,19 +154,19 @@ def _model_data(trace: Looks, sensitivity: Tensor | None) -> dict[str, Any]:
         "probabilities": _rounded(probabilities, 4),
         "predictions": [
             [
-                format_prediction(trace.answers[row, step], trace.class_names, multi_label=multi_label)
+                format_prediction(trace.probabilities[row, step], trace.class_names, multi_label=multi_label)
                 for step in range(steps)
             ]
             for row in range(count)
         ],
-        "correct": trace.right.int().tolist(),
+        "correct": trace.correct.int().tolist(),
         "sensitivity": None if sensitivity is None else _rounded(_relative_to_largest(sensitivity, (1,)), 3),
     }
 
 
-def _classes_shown(trace: Looks) -> Tensor:
+def _classes_shown(trace: GlimpseTrace) -> Tensor:
     """The classes (B, S) that are shown: of many, the true ones, then those most probable after any glimpse."""
-    largest = trace.answers.amax(1)
+    largest = trace.probabilities.amax(1)
     true = trace.targets if trace.targets.is_floating_point() else F.one_hot(trace.targets, largest.shape[1])
     return (largest + 2 * true).topk(min(MAX_CLASSES, largest.shape[1])).indices.sort().values
 

@@ -9,14 +9,14 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from glimpse.evaluation.glimpse_traces import Looks
+from glimpse.evaluation.glimpse_traces import GlimpseTrace
 from glimpse.view.drawing import CORRECT_COLOR, WRONG_COLOR, draw_glimpse, draw_image, draw_patches, draw_trail
 from glimpse.view.text_layout import format_prediction, format_target, truncate
 
 TITLE: dict[str, Any] = {"fontsize": 9, "parse_math": False}  # the name of a class may have dollar signs
 
 
-def draw_sheet(trace: Looks) -> Figure:
+def draw_sheet(trace: GlimpseTrace) -> Figure:
     """Draw glimpses as a figure with a row for each image and a column for each glimpse."""
     count, steps = trace.points.shape[:2]
     height, width = trace.images.shape[2:]
@@ -36,8 +36,8 @@ def draw_sheet(trace: Looks) -> Figure:
             axes = figure.add_subplot(grid[2 * row, step + 1])
             draw_image(axes, trace.images[row])
             draw_glimpse(axes, trace, row, step)
-            color = CORRECT_COLOR if trace.right[row, step] else WRONG_COLOR
-            prediction = format_prediction(trace.answers[row, step], names, multi_label=multi_label)
+            color = CORRECT_COLOR if trace.correct[row, step] else WRONG_COLOR
+            prediction = format_prediction(trace.probabilities[row, step], names, multi_label=multi_label)
             axes.set_title(_heading(f"glimpse {step + 1}", row, prediction), color=color, **TITLE)
             draw_patches(figure.add_subplot(grid[2 * row + 1, step + 1]), trace.patches[row, step].numpy())
     return figure

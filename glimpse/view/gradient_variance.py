@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from glimpse.evaluation.gradient_variance import Variances
+from glimpse.evaluation.gradient_variance import GradientVariance
 from glimpse.view.drawing import line_style
 from glimpse.view.tables import Table
 
@@ -20,7 +20,7 @@ STYLES = {name: line_style(index) for index, name in enumerate(NAMES)}
 WIDE_RANGE = 20  # from this ratio of the largest to the smallest number on, an axis is logarithmic
 
 
-def variance_table(result: Variances) -> Table:
+def variance_table(result: GradientVariance) -> Table:
     """Lay out the variances, a row per baseline."""
     header = [
         "baseline",
@@ -44,7 +44,7 @@ def variance_table(result: Variances) -> Table:
                 _number(estimator.ratio),
                 "-" if first else _range(estimator.ratio_interval),
                 _number(estimator.signal_to_noise),
-                "-" if first else f"{estimator.disagreement:.2f}",
+                "-" if first else f"{estimator.mean_shift:.2f}",
             ]
         )
     notes = [
@@ -60,19 +60,19 @@ def variance_table(result: Variances) -> Table:
     return Table("Variance of the REINFORCE gradient", header, rows, notes)
 
 
-def draw_variance(result: Variances) -> Figure:
+def draw_variance(result: GradientVariance) -> Figure:
     """Draw the variance with each baseline (left), and of the term of each choice (right)."""
     figure = Figure(figsize=(10, 4), dpi=100, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08))
-    left, right = figure.subplots(1, 2, width_ratios=[1.15, 1])
+    left, correct = figure.subplots(1, 2, width_ratios=[1.15, 1])
     _draw_totals(left, result)
-    _draw_choices(right, result)
-    for axes in (left, right):
+    _draw_choices(correct, result)
+    for axes in (left, correct):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=11)
     return figure
 
 
-def _draw_totals(axes: Axes, result: Variances) -> None:
+def _draw_totals(axes: Axes, result: GradientVariance) -> None:
     values = [estimator.variance for estimator in result.estimators]
     ends = [estimator.interval[1] for estimator in result.estimators if math.isfinite(estimator.interval[1])]
     start, largest = 0.0, max(*values, *ends)
@@ -103,7 +103,7 @@ def _draw_totals(axes: Axes, result: Variances) -> None:
     axes.set_title("Variance of the gradient, by baseline", fontsize=12, loc="left")
 
 
-def _draw_choices(axes: Axes, result: Variances) -> None:
+def _draw_choices(axes: Axes, result: GradientVariance) -> None:
     glimpses = range(result.first_choice, result.first_choice + len(result.estimators[0].per_choice))
     for estimator in result.estimators:
         axes.plot(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from glimpse.evaluation.early_exit import SLACK
+from glimpse.evaluation.early_exit import MAX_ADDED_ERROR
 from glimpse.evaluation.result_rows import EARLY, ERROR, EXACT, LAZY, ON_DIGIT, TRUE, Row, groups
 from glimpse.metrics.statistics import Estimate, over_seeds
 from glimpse.view.early_exit import SIGNAL_NAMES
@@ -14,7 +14,7 @@ CAPTION_METRICS = (TRUE, "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr", ON_DI
 TRANSLATION_METRICS = (EXACT, "BLEU", "attention on the words meant %")
 PICKED = (
     "The threshold that stops is picked on validation images: of those that add at most "
-    f"{100 * SLACK:g} points to the error there, the one with the fewest glimpses."
+    f"{100 * MAX_ADDED_ERROR:g} points to the error there, the one with the fewest glimpses."
 )
 ONE_RUN = "† One run: the interval is Wilson's, over examples. Intervals of several runs are Student's, over seeds."
 
@@ -85,11 +85,11 @@ def lazy_table(rows: Sequence[Row]) -> Table:
     lines = []
     for group in groups([row for row in rows if row.section == LAZY]):
         runs = [row for row in group if row.metric == ERROR]
-        for by, metrics in EARLY.items():
+        for signal, metrics in EARLY.items():
             error, glimpses = ([row for row in group if row.metric == metric] for metric in metrics)
             if error:
                 end = [cell(runs), cell(error), cell(glimpses), str(len(error)), _minutes(group)]
-                lines.append([*_beginning(group), SIGNAL_NAMES[by], *end])
+                lines.append([*_beginning(group), SIGNAL_NAMES[signal], *end])
     errors = [ERROR, EARLY["confidence"][0], EARLY["confidence"][1]]
     header = ["task", "model", "read", "glimpses", "stops by", *errors, "runs", "minutes"]
     return Table("Stopping early", header, lines, [*_notes(lines), *([PICKED] if lines else [])])

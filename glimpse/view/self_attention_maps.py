@@ -10,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from glimpse.data.vocabulary import Words
+from glimpse.data.vocabulary import Tokens
 from glimpse.evaluation.translate import TrainedTranslator
 from glimpse.models.inference import evaluating
 from glimpse.models.sentence_encoder import encode_sentences
@@ -24,13 +24,13 @@ HEADING = Line("layer 1, head 1", 9, {"weight": "bold"})
 class SelfAttentionMaps(NamedTuple):
     """The self-attention of a sentence."""
 
-    source: Words
+    source: Tokens
     weights: Tensor  # (layers, H, L, L): row i has the weights with which word i attended to each word
 
 
 @torch.no_grad()
 def trace_self_attention(
-    loaded: TrainedTranslator, sentences: Sequence[Words], *, device: torch.device | str = "cpu"
+    loaded: TrainedTranslator, sentences: Sequence[Tokens], *, device: torch.device | str = "cpu"
 ) -> list[SelfAttentionMaps]:
     """Encode sentences with a translator, and keep the weights of its self-attention.
 

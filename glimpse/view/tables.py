@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from glimpse.evaluation.describe import CaptionScores
+from glimpse.evaluation.caption import CaptionScores
 from glimpse.metrics.translations import TranslationScores
 
 
@@ -57,7 +57,7 @@ def score_table(scores: dict[str, dict[str, Any]]) -> Table:
 
 
 def caption_table(scores: dict[str, dict[str, Any]], notes: Sequence[str] = ()) -> Table:
-    """Lay out the scores of captioners, by the name of each, as `evaluation.describe.score_captions` returns them.
+    """Lay out the scores of captioners, by the name of each, as `evaluation.caption.score_captions` returns them.
 
     Args:
         scores: For each name, the scores of the same images.

@@ -8,14 +8,14 @@ from typing import Any
 
 from matplotlib.colors import to_rgb
 
-from glimpse.evaluation.translation_traces import Aligned, check_same_sentences
+from glimpse.evaluation.translation_traces import TranslationTrace, check_same_sentences
 from glimpse.view.drawing import ATTENTION_COLOR
 from glimpse.view.page import encode_bytes, render_page
 from glimpse.view.tables import Table
 
 
 def make_translation_report(
-    *, title: str, intro: str, traces: Sequence[Aligned], indices: Sequence[int], tables: Sequence[Table]
+    *, title: str, intro: str, traces: Sequence[TranslationTrace], indices: Sequence[int], tables: Sequence[Table]
 ) -> str:
     """Make the page, for `page.write_report` to write.
 
@@ -36,14 +36,14 @@ def make_translation_report(
     first = traces[0]
     if len(indices) != len(first.translations):
         raise ValueError(f"indices must be those of the {len(first.translations)} sentences, got {len(indices)}")
-    has_spans = any(one.pair.spans for one in first.translations)
+    has_spans = any(one.pair.alignment_spans for one in first.translations)
     data = {
         "sentences": [
             {
                 "index": int(index),
                 "source": one.pair.source,
                 "references": [first.script.join(words) for words in one.pair.references],
-                "spans": one.pair.spans,
+                "spans": one.pair.alignment_spans,
             }
             for index, one in zip(indices, first.translations, strict=True)
         ],
@@ -57,12 +57,12 @@ def make_translation_report(
     )
 
 
-def _model_data(trace: Aligned) -> dict[str, Any]:
+def _model_data(trace: TranslationTrace) -> dict[str, Any]:
     """All that is shown of one model; `translation_report.js` reads these keys."""
-    rows = zip(trace.translations, trace.right, strict=True)
+    rows = zip(trace.translations, trace.correct, strict=True)
     return {
         "name": trace.name,
-        "mode": trace.how,
+        "mode": trace.mode,
         "outputs": [one.words for one in trace.translations],
         "weights": [encode_bytes(one.weights) for one in trace.translations] if trace.attends else None,
         "places": [one.places.tolist() for one in trace.translations] if trace.attends else None,

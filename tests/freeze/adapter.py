@@ -29,9 +29,9 @@ import glimpse
 from glimpse.config.upgrade import ALIASES, V1_WITHOUT_EFFECT, VALUES
 from glimpse.data.sentence_pairs import pairs_of
 from glimpse.distributed import processes
-from glimpse.evaluation.classify import ClassificationScores, observe
-from glimpse.evaluation.comparison import modes_of
-from glimpse.evaluation.describe import describe, score_captions
+from glimpse.evaluation.caption import caption_dataset, score_captions
+from glimpse.evaluation.classify import ClassificationScores, evaluate_classifier
+from glimpse.evaluation.comparison import rollout_modes
 from glimpse.metrics.translations import TranslationScores
 from glimpse.tasks.base import build_task
 from glimpse.tasks.build import build_data, make_captioner, make_model, make_translator
@@ -229,11 +229,11 @@ def score(folder: str, limit: int) -> dict[str, Any]:
     config = run.config
     if config.model == "captioner":
         loaded = CaptioningTask.load(run)
-        told = describe(
+        told = caption_dataset(
             loaded.model,
             loaded.vocabulary,
             build_data(config.data).test,
-            how=config.score.read or config.read,
+            mode=config.score.read or config.read,
             search=config.search(),
             batch_size=config.score.batch_size,
             limit=limit,
@@ -248,20 +248,20 @@ def score(folder: str, limit: int) -> dict[str, Any]:
         }
     [loaded], splits = load_runs(ClassificationTask, [run])
     scores, answers = {}, ""
-    for mode in modes_of(loaded.model, loaded.how):
-        outcome = observe(
+    for rollout_mode in rollout_modes(loaded.model, loaded.mode):
+        outcome = evaluate_classifier(
             loaded.model,
             splits.test,
-            how=loaded.how,
-            mode=mode,
+            mode=loaded.mode,
+            rollout_mode=rollout_mode,
             rollouts=ROLLOUTS,
             batch_size=config.score.batch_size,
             limit=limit,
             seed=0,
         )
-        scores[mode] = ClassificationScores.of(outcome).as_dict()
-        if mode == "greedy":
-            answers = "".join(map(str, outcome.answers[:, -1].argmax(-1).tolist()))
+        scores[rollout_mode] = ClassificationScores.of(outcome).as_dict()
+        if rollout_mode == "greedy":
+            answers = "".join(map(str, outcome.probabilities[:, -1].argmax(-1).tolist()))
     return {"scores": scores, "answers": answers}
 
 
@@ -309,7 +309,7 @@ def train(settings: dict[str, Any], folder: Path, *, epochs: int | None = None, 
     config = _config(settings)
     with processes(config.train.device, config.train.threads) as here:
         task = build_task(config, here, open_run=Run.open)
-        about = {"name": folder.name, **task.metadata(), **here.about()}
+        about = {"name": folder.name, **task.metadata(), **here.metadata()}
         run = Run.create(config, name=folder.name, metadata=about, folder=folder) if here.main else Run(".", config)
         _train(Engine(task, run, here), epochs)
 

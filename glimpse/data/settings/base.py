@@ -9,7 +9,7 @@ from glimpse.errors import ConfigError
 if TYPE_CHECKING:
     from glimpse.data.base import Splits
     from glimpse.data.captions import CaptionSplits
-    from glimpse.data.sentence_pairs import Script, TranslationSplits
+    from glimpse.data.sentence_pairs import Tokenizer, TranslationSplits
 
 
 class DataSettings(Settings):
@@ -61,7 +61,7 @@ class SentenceDataSettings(DataSettings):
         """Make the splits."""
         raise NotImplementedError
 
-    def tokenizer(self) -> "Script":
+    def tokenizer(self) -> "Tokenizer":
         """How texts become words of such data, which need not be there."""
         raise NotImplementedError
 

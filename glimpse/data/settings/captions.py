@@ -42,17 +42,17 @@ class DigitCaptionsSettings(CaptionDataSettings):
 
     def build(self) -> "CaptionSplits":
         """Make the splits."""
-        from glimpse.data.digit_captions import digit_captions, least_pixels
+        from glimpse.data.digit_captions import digit_captions, min_canvas_pixels
         from glimpse.data.digit_grammar import MOST_DIGITS
 
         height, width = as_pair(self.canvas)
         self.require(self.max_digits <= MOST_DIGITS, "max_digits", f"at most {MOST_DIGITS}")
-        least = least_pixels(self.max_digits)
+        least = min_canvas_pixels(self.max_digits)
         pixels = f"of at least {least} pixels, so that {self.max_digits} digits find room"
         self.require(height * width >= least, "canvas", pixels, (height, width))
         return digit_captions(
             canvas=(height, width),
-            most_digits=self.max_digits,
+            max_digits=self.max_digits,
             num_distractors=self.num_distractors,
             distractor_size=self.distractor_size,
         )

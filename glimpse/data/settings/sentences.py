@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 from glimpse.data.settings.base import DATASETS, SentenceDataSettings, check_fractions
 
 if TYPE_CHECKING:
-    from glimpse.data.sentence_pairs import Script, TranslationSplits
+    from glimpse.data.sentence_pairs import Tokenizer, TranslationSplits
 
 
 @DATASETS.register("dates")
@@ -26,7 +26,7 @@ class DatesSettings(SentenceDataSettings):
 
         return dates()
 
-    def tokenizer(self) -> "Script":
+    def tokenizer(self) -> "Tokenizer":
         """How dates become words."""
         from glimpse.data.dates import Dates
 
@@ -89,8 +89,8 @@ class ParallelTextSettings(SentenceDataSettings):
             target_language=self.target_language,
         )
 
-    def tokenizer(self) -> "Script":
+    def tokenizer(self) -> "Tokenizer":
         """How texts become words: raw text by its words and signs, else between white space."""
-        from glimpse.data.parallel_text import RAW, TOKENISED
+        from glimpse.data.parallel_text import RAW_TEXT, WHITESPACE
 
-        return TOKENISED if self.tsv is None else RAW
+        return WHITESPACE if self.tsv is None else RAW_TEXT
