@@ -8,14 +8,10 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def pytest_addoption(parser):
-    parser.addoption("--regenerate", action="store_true", help="write tests/expected anew instead of comparing with it")
-
-
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory):
     """A browser, the same for all tests."""
-    from browser_helpers import start_browser  # here, as only these tests need selenium
+    from support.browser import start_browser  # here, as only these tests need selenium
 
     browser = start_browser(tmp_path_factory.mktemp("profile"))
     yield browser

@@ -16,11 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import adapter
-import command_lines
 import numpy as np
 import torch
-from frozen import EXPECTED, HERE, IMAGES, RUNS, describe, machine, read
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from freeze import adapter, command_lines
+from freeze.frozen import EXPECTED, HERE, IMAGES, RUNS, describe, machine, read
 from PIL import Image
 
 EXAMPLES = {"digit-captions-hard": 100, "digit-captions-soft": 100}  # 500 take too long

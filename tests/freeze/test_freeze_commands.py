@@ -1,8 +1,8 @@
 """Frozen: what the command lines of the documentation mean."""
 
-import adapter
 import pytest
-from frozen import assert_same_settings, read
+from freeze import adapter
+from freeze.frozen import assert_same_settings, read
 
 EXPECTED = read("commands")
 

@@ -1,8 +1,8 @@
 """Frozen: every term of the loss in the first steps of a training, for each kind of model and estimator."""
 
-import adapter
 import pytest
-from frozen import assert_same, read
+from freeze import adapter
+from freeze.frozen import assert_same, read
 
 EXPECTED = read("curves")
 CURVES = EXPECTED["curves"]

@@ -9,8 +9,8 @@ from itertools import combinations
 
 import pytest
 import yaml
-from adapter import CONFIGS, Run, config_names, load_config, shipped_names
-from frozen import RUNS, read
+from freeze.adapter import CONFIGS, Run, config_names, load_config, shipped_names
+from freeze.frozen import RUNS, read
 
 CASES = read("identity")["cases"]
 # Settings, or their first letters, that have no effect and were counted: if so, and the reason.

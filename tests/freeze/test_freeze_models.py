@@ -4,9 +4,9 @@ Pretrained encoders are random here. The sizes of images and vocabularies are ma
 are in the file of expectations.
 """
 
-import adapter
 import pytest
-from frozen import assert_same_weights, read
+from freeze import adapter
+from freeze.frozen import assert_same_weights, read
 
 EXPECTED = read("models")
 MODELS = EXPECTED["models"]

@@ -1,7 +1,6 @@
 """Frozen expectations are not written where nobody looks at the difference."""
 
-import frozen
-import regenerate
+from freeze import frozen, regenerate
 
 
 def test_refused_in_ci(monkeypatch, capsys):

@@ -2,9 +2,9 @@
 
 import shutil
 
-import adapter
 import pytest
-from frozen import IMAGES, RUNS, assert_same_settings, assert_same_weights, read
+from freeze import adapter
+from freeze.frozen import IMAGES, RUNS, assert_same_settings, assert_same_weights, read
 
 STORED = read("runs")["runs"]
 AS_USER = {"classification-hard", "image-folder", "two-processes"}  # with the test, of 10,000 images but for the folder

@@ -1,8 +1,8 @@
 """Frozen: the models that ship with the package, their weights, settings, scores and answers."""
 
-import adapter
 import pytest
-from frozen import (
+from freeze import adapter
+from freeze.frozen import (
     TOLERANCE,
     assert_same,
     assert_same_settings,

@@ -1,0 +1,215 @@
+"""evaluate.py: comparisons, animations, pictures and the report, as a user makes them."""
+
+import csv
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.runs import tiny, train_main
+from support.tensors import assert_close
+
+from glimpse.evaluation.classify import evaluate_classifier
+from glimpse.tasks import classification_commands
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.tasks.classification_commands import load_runs
+from glimpse.training.load import open_runs
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+import evaluate  # noqa: E402
+
+FAST = {"train.epochs": 1, "train.limit": 256, "score.limit": 100}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for name, settings in {"hard": {}, "soft": {"read": "soft"}, "cnn": {"model": "cnn"}}.items():
+        (folder / f"{name}.yaml").touch()
+        arguments = [str(folder / f"{name}.yaml"), *tiny({**FAST, **settings}), f"--run_dir={folder / name}"]
+        assert train_main(arguments) == 0
+    return folder
+
+
+def run(*arguments):
+    return evaluate.main([str(argument) for argument in arguments])
+
+
+def test_compare(runs, tmp_path, capsys):
+    out = tmp_path / "new" / "folder"
+    names = [runs / name for name in ("hard", "soft", "cnn")]
+    assert run("compare", *names, "--limit", 200, "--rollouts", 2, "--out", out) == 0
+    printed = capsys.readouterr()
+    assert "Error after the last glimpse, 200 test images" in printed.out and "mean of 2 %" in printed.out
+    assert "Against hard, on the same images" in printed.out and "Scoring 3 of 3" in printed.err
+    markdown = (out / "comparison.md").read_text()
+    assert "| cnn | - | 1 |" in markdown and "**Cost**" in markdown
+    with open(out / "runs.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert run("score", runs / "soft", "--limit", 200, "--json") == 0
+    [scored] = json.loads(capsys.readouterr().out)
+    errors = [float(row["error"]) for row in rows if row["config"] == "soft"]
+    assert errors == scored["scores"]["greedy"]["error"]
+    assert (out / "comparison.csv").exists()
+    with Image.open(out / "comparison.png") as picture:
+        assert picture.width == 2100
+
+
+def test_compare_trains_what_is_missing(tmp_path, capsys):
+    for read in ("hard", "soft"):
+        (tmp_path / f"{read}.yaml").write_text(f"read: {read}\n")
+    settings = [option for option in tiny(FAST) if "." in option.split("=")[0]]  # read, seed and the like: the files'
+    command = [
+        "compare",
+        "--configs",
+        *(tmp_path / f"{read}.yaml" for read in ("hard", "soft")),
+        "--seeds=2",
+        "--limit=20",
+        "--rollouts=2",
+        f"--out={tmp_path / 'out'}",
+        *settings,
+        "--train.folder",
+        tmp_path / "runs",
+    ]
+    assert run(*command) == 0
+    first = capsys.readouterr().out
+    assert "0 of 4 runs are there" in first and "4 of 4: soft, seed 1" in first and "left in all" in first
+    assert sorted(path.parent.name for path in (tmp_path / "runs").glob("*/seed*")) == ["hard", "hard", "soft", "soft"]
+    assert re.search(r"^hard +hard +2 ", first, re.M) and "over seeds (Student's)" in first
+    assert run(*command) == 0
+    second = capsys.readouterr().out
+    assert "epoch" not in second and table(second) == table(first)
+
+
+def table(text):
+    return re.search(r"Error % after each glimpse.*?\n\n(.*?)\n\n", text, re.S)[1]
+
+
+def frames(path):
+    with Image.open(path) as picture:
+        for index in range(picture.n_frames):
+            picture.seek(index)
+            yield np.asarray(picture.convert("RGB"))
+
+
+def test_animate(runs, tmp_path, capsys):
+    out = tmp_path / "glimpses.gif"
+    assert run("animate", runs / "hard", runs / "soft", "--images", 7, 0, "--out", out) == 0
+    assert capsys.readouterr().out == f"Wrote {out}\n"
+    pictures = list(frames(out))
+    assert len(pictures) == 2 * 3 and pictures[0].shape[1] == 800
+    assert len({picture.tobytes() for picture in pictures}) == 6
+    assert (
+        run(
+            "animate", runs / "hard", "--gallery", "--mistakes", "--class", 3, "--count", 2, "--out", tmp_path / "v.mp4"
+        )
+        == 0
+    )
+    assert (tmp_path / "v.mp4").stat().st_size > 1000
+
+
+def test_pictures(runs, tmp_path, capsys):
+    assert run("glimpses", runs / "soft", "--mistakes", "--count", 2, "--out", tmp_path / "sheet.png") == 0
+    assert run("coverage", runs / "hard", runs / "soft", "--limit", 300, "--out", tmp_path / "coverage.png") == 0
+    for name in ("sheet", "coverage"):
+        with Image.open(tmp_path / f"{name}.png") as picture:
+            assert picture.width > 500 and len(picture.convert("RGB").getcolors(1 << 20)) > 10
+
+
+def test_variance(runs, tmp_path, capsys):
+    out = tmp_path / "variance.png"
+    assert run("variance", runs / "hard", "--images", 4, "--rollouts", 2, "--repeats", 10, "--out", out) == 0
+    printed = capsys.readouterr().out
+    assert out.exists() and all(name in printed for name in ("none", "learned", "self-critical", "leave-one-out"))
+
+
+def test_report(runs, tmp_path, capsys):
+    out = tmp_path / "report.html"
+    arguments = ["--count", 5, "--limit", 50, "--rollouts", 2, "--out", out]
+    assert run("report", runs / "hard", runs / "soft", runs / "cnn", *arguments) == 0
+    page = out.read_text()
+    assert "Error after the last glimpse, 50 test images" in page and f"Wrote {out}" in capsys.readouterr().out
+    assert not re.search(r"(src|href)=[\"']?https?:", page)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare"], "there is nothing to compare: give run folders, or --configs with config files"),
+        (["compare", "{hard}", "--train.epochs", "3"], "--train.epochs is about a training: it needs --configs"),
+        (["compare", "{hard}", "--read", "soft"], "--read is about a training: it needs --configs"),
+        (["compare", "{hard}", "--seeds", "3"], "--seeds is about a training: it needs --configs"),
+        (["compare", "{tmp}/none", "--configs", "{soft}/config.yaml"], "{tmp}/none is not a run folder"),
+        (["compare", "{hard}/config.yaml"], "{hard}/config.yaml is not a run folder: it is a file"),
+        (["compare", "{hard}", "--configs", "{soft}/config.yaml", "--data.canvas", "80"], "not have the same images"),
+        (["compare", "--configs", *["{soft}/config.yaml"] * 2], "are the same training, seed 0: name it once"),
+        (["coverage", "{hard}", "--out", "{tmp}/picture"], "--out must end in .png or .pdf or .svg, got {tmp}/picture"),
+        (["animate", "{hard}", "{cnn}"], "a run that sees the whole image has no glimpses to show: leave it out"),
+        (["report", "{hard}", "--limit", "9", "--images", "9"], "--images must be in 0..8, got 9"),
+        (["glimpses", "{hard}", "--out", "{tmp}"], "--out must end in .png"),
+        (["compare", "--configs", "{tmp}/none.yaml"], "cannot read the config file {tmp}/none.yaml"),
+        (["compare", "--configs", "{hard}/config.yaml", "--train.epoch", "3"], "there is no option --train.epoch;"),
+        (["compare", "--configs", "{hard}/config.yaml", "--train.epochs"], "--train.epochs lacks its value"),
+        (["compare", "{hard}", "--out", "{hard}/config.yaml/x"], "cannot make the folder {hard}/config.yaml/x"),
+        (["compare", "{hard}", "{hard}"], "each run must be given once, got {hard} more often"),
+        (["animate", "{cnn}"], "{cnn} sees the whole image: there are no glimpses to show"),
+        (["animate", "{hard}", "{soft}", "{cnn}"], "one or two runs can be animated side by side, got 3"),
+        (["animate", "{hard}", "--out", "{tmp}/x.avi"], "--out must end in .gif or .mp4, got {tmp}/x.avi"),
+        (["animate", "{hard}", "--class", "eleven"], "--class must be one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, got eleven"),
+        (["glimpses", "{hard}", "--images", "1", "--mistakes"], "cannot be combined with --class, --mistakes or"),
+        (["coverage", "{cnn}"], "{cnn} sees the whole image: there are no glimpses to show"),
+        (["report", "{cnn}"], "{cnn} sees the whole image: there are no glimpses to show"),
+        (
+            ["report", "{hard}", "--count", "3", "--limit", "5", "--rollouts", "1", "--out", "{tmp}/no/x.html"],
+            "cannot write {tmp}/no/x.html: there is no folder {tmp}/no",
+        ),
+        (["variance", "{soft}"], "needs a hard run with choices, got"),
+        (["variance", "{cnn}"], "needs a hard run with choices, got a network of the whole image"),
+    ],
+)
+def test_errors(runs, tmp_path, capsys, arguments, message):
+    places = {"tmp": tmp_path, **{name: runs / name for name in ("hard", "soft", "cnn")}}
+    assert evaluate.main([argument.format(**places) for argument in arguments]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("evaluate.py: error: ") and message.format(**places) in error
+    assert not list(tmp_path.iterdir())  # nothing half-made is left
+
+
+def test_config_files_of_the_same_name_are_compared_before_they_are_trained(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("glimpse.cli.scores.train_missing", lambda *_, **__: pytest.fail("it is too late now"))
+    files = [tmp_path / str(canvas) / "mine.yaml" for canvas in (60, 80)]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(f"data: {{canvas: {file.parent.name}}}\n")
+    assert evaluate.main(["compare", "--configs", *map(str, files), "--seeds=2"]) == 2
+    message = f"{files[0]} and {files[1]} cannot be compared: they do not have the same images"
+    assert message in capsys.readouterr().err
+
+
+def test_what_is_drawn_is_what_was_scored(tmp_path, monkeypatch):
+    """Also where the first glimpse is random: an image chosen as a mistake is drawn as one."""
+    folder = tmp_path / "random"
+    settings = {**FAST, "train.limit": 1280, "train.epochs": 3, "attention.first": "random", "score.limit": 50}
+    assert train_main([*tiny(settings), f"--run_dir={folder}"]) == 0
+    drawn = []
+    monkeypatch.setattr(classification_commands, "draw_sheet", lambda looks: drawn.append(looks))
+    monkeypatch.setattr(classification_commands, "save_figure", lambda figure, path: None)
+    assert run("glimpses", folder, "--mistakes", "--count", 40) == 0
+    assert drawn[0].correct.shape == (40, 3) and not drawn[0].correct[:, -1].any()
+    assert run("glimpses", folder, "--images", 3, 700) == 0
+    [loaded], splits = load_runs(ClassificationTask, open_runs([folder]))
+    scored = evaluate_classifier(loaded.model, splits.test, batch_size=loaded.run.config.score.batch_size)
+    assert_close(drawn[1].probabilities, scored.probabilities[[3, 700]], 1e-5)
+
+
+def test_unfinished_run(runs, tmp_path, capsys):
+    shutil.copytree(runs / "hard", tmp_path / "run")
+    (tmp_path / "run" / "result.json").unlink()
+    assert run("compare", tmp_path / "run", "--limit", 5, "--out", tmp_path / "out") == 2
+    assert "is not finished; finish it with: python train.py --resume" in capsys.readouterr().err

@@ -1,0 +1,198 @@
+"""evaluate.py, and the README's examples, as a user runs them."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from support.runs import start_python
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+import evaluate  # noqa: E402
+import train  # noqa: E402
+
+TINY = [
+    "--num_glimpses=2",
+    "--network.what=fc",
+    "--network.state_dim=16",
+    "--network.glimpse_dim=16",
+    "--train.limit=512",
+    "--train.epochs=1",
+    "--score.limit=100",
+    "--train.tensorboard=false",
+]
+
+
+# The settings of the tiny runs, with images of another size.
+OTHER_DATA = """
+num_glimpses: 2
+network: {what: fc, state_dim: 16, glimpse_dim: 16}
+data: {canvas: 64}
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for read in ("hard", "soft"):
+        assert train.main([*TINY, f"--read={read}", f"--run_dir={folder / read}"]) == 0
+    for name, start in (("attend", "null"), ("halt", folder / "hard")):
+        config = ROOT / "configs" / f"cluttered60_{name}.yaml"
+        assert train.main([str(config), *TINY, f"--init_from={start}", f"--run_dir={folder / name}"]) == 0
+    return folder
+
+
+def score(capsys, *arguments):
+    assert evaluate.main(["score", "--json", *map(str, arguments)]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_greedy_score_is_the_one_training_reported(runs, capsys):
+    found = score(capsys, runs / "hard", "--rollouts", 2)
+    reported = json.loads((runs / "hard" / "result.json").read_text())["test"]
+    assert found["scores"]["greedy"] == reported
+    assert found["scores"]["greedy"]["images"] == 10_000
+    assert list(found["scores"]) == ["greedy", "sampled", "averaged"]
+    for values in found["scores"].values():
+        assert len(values["error"]) == len(values["hit"]) == 2
+        assert all(low < error < high for error, (low, high) in zip(values["error"], values["interval"], strict=True))
+
+
+def test_modes_seeds_and_reads(runs, capsys):
+    def errors(*options, mode="sampled"):
+        return score(capsys, runs / "hard", "--limit", 300, "--rollouts", 3, *options)["scores"][mode]
+
+    assert errors() == errors()
+    assert errors("--seed", 1)["hit"] != errors()["hit"]
+    assert errors("--batch-size", 7, mode="greedy") == errors(mode="greedy")
+    assert errors("--read", "soft", mode="greedy")["images"] == 300
+    valid = score(capsys, runs / "soft", "--limit", 300, "--split", "valid")
+    assert valid["split"] == "valid" and valid["read"] == "soft" and list(valid["scores"]) == ["greedy"]
+
+
+def test_table_of_several_runs(runs, capsys):
+    assert evaluate.main(["score", str(runs / "hard"), str(runs / "soft"), "--limit", "50"]) == 0
+    out = capsys.readouterr().out
+    assert "hard read, 50 test images" in out and "soft read, 50 test images" in out
+    assert re.search(r"greedy: error % +\d+\.\d\d +\d+\.\d\d", out) and "mean of 10: error %" in out
+
+
+def test_stopping_early(runs, capsys):
+    """The runs of the configs with memory and with a halting unit: scored, compared and shown as all others are."""
+    found = score(capsys, runs / "halt", "--limit", 200, "--rollouts", 1)["stopping"]
+    assert [its["by"] for its in found] == ["confidence", "halting"]
+    for its in found:
+        assert 1 <= its["glimpses"] <= 2 and len(its["shares"]) == 2
+        assert its["valid_error"] <= its["valid_full_error"] + 0.001
+    again = score(capsys, runs / "halt", "--limit", 200, "--rollouts", 1, "--split", "valid")["stopping"]
+    assert [its["threshold"] for its in again] == [its["threshold"] for its in found]
+    assert [its["error"] for its in again] == [its["valid_error"] for its in found]
+    assert evaluate.main(["score", str(runs / "attend"), "--limit", "50", "--rollouts", "1"]) == 0
+    line = (
+        r"early exit by confidence above [\d.e-]+: error \d+\.\d\d% \([\d.-]+\), [12]\.\d\d glimpses on average; picked"
+    )
+    assert re.search(line, capsys.readouterr().out)
+
+
+def test_comparison_of_memory_and_halting(runs, tmp_path, capsys):
+    folders = [str(runs / name) for name in ("hard", "attend", "halt")]
+    assert evaluate.main(["compare", *folders, "--limit", "50", "--rollouts", "1", "--out", str(tmp_path)]) == 0
+    assert "Early exit, 50 test images" in capsys.readouterr().out
+    lines = (tmp_path / "stopping.csv").read_text().splitlines()
+    assert lines[0].startswith("config,seed,run,by,threshold,picked,") and lines[0].endswith(",took_1,took_2")
+    assert sum(",True," in line for line in lines) == 4
+    assert evaluate.main(["glimpses", folders[1], "--out", str(tmp_path / "x.png"), "--count", "1"]) == 0
+
+
+def test_picture(runs, tmp_path, capsys):
+    out = tmp_path / "glimpses.png"
+    assert evaluate.main(["glimpses", str(runs / "hard"), "--out", str(out), "--images", "7", "0"]) == 0
+    assert capsys.readouterr().out == f"Wrote {out}\n"
+    with Image.open(out) as picture:
+        assert picture.width > 300 and len(picture.convert("RGB").getcolors(1 << 20)) > 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["score", "{tmp}"], "{tmp} is not a run folder: there is no config.yaml in it"),
+        (["glimpses", "{hard}", "--images", "10000"], "--images must be in 0..9999, got 10000"),
+        (
+            ["glimpses", "{hard}", "--out", "{tmp}/none/x.png"],
+            "cannot write {tmp}/none/x.png: there is no folder {tmp}/none",
+        ),
+        (["glimpses", "{hard}", "--out", "{tmp}/x.doc"], "--out must end in .png or .pdf or .svg, got {tmp}/x.doc"),
+        (["score", "{hard}", "--device", "gpu"], "the device must be auto, cpu, cuda, mps or the like, got 'gpu'"),
+    ],
+)
+def test_errors(runs, tmp_path, capsys, arguments, message):
+    places = {"tmp": tmp_path, "hard": runs / "hard"}
+    assert evaluate.main([argument.format(**places) for argument in arguments]) == 2
+    assert f"evaluate.py: error: {message.format(**places)}" in capsys.readouterr().err
+
+
+def test_broken_runs(runs, tmp_path, capsys):
+    broken = tmp_path / "broken"
+    shutil.copytree(runs / "hard", broken)
+    for name, content, message in (
+        ("best.safetensors", "nonsense", "best.safetensors is broken"),
+        ("config.yaml", "network: {state_dim: 8}", "best.safetensors is a checkpoint of another architecture"),
+        ("meta.json", "{", "meta.json is broken"),
+        ("config.yaml", OTHER_DATA, "is not what it was trained on: images of [1, 60, 60] and 10 classes then"),
+        ("config.yaml", "sensors: 1", "there is no setting sensors"),
+    ):
+        original = (broken / name).read_bytes()
+        (broken / name).write_text(content)
+        assert evaluate.main(["score", str(broken)]) == 2
+        assert message in capsys.readouterr().err
+        (broken / name).write_bytes(original)
+
+
+def test_bad_arguments_exit_with_2(capsys):
+    for arguments, message in (
+        (["score"], "the following arguments are required: RUN"),
+        (["score", "x", "--limit", "0"], "argument --limit: must be a whole number of at least 1, got 0"),
+        (["score", "x", "--seed", "-1"], "argument --seed: must be a whole number of at least 0, got -1"),
+        (["score", "x", "--rollouts", "3.5"], "argument --rollouts: must be a whole number of at least 1, got 3.5"),
+        (["animate", "x", "--seconds", "0"], "argument --seconds: must be a number of seconds from 0.02 to 30, got 0"),
+        (["animate", "x", "--seconds", "x"], "argument --seconds: must be a number of seconds from 0.02 to 30, got x"),
+        (["dance"], "invalid choice: 'dance'"),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            evaluate.main(arguments)
+        assert caught.value.code == 2 and message in capsys.readouterr().err
+
+
+def test_a_reader_that_has_seen_enough():
+    """As with `| head`: nothing is left to say, and no traceback either."""
+    with start_python("evaluate.py", "translate", "dates-soft", "3 May 1998", "4 May 1998") as process:
+        process.stdout.close()
+        assert process.stderr.read() == "" and process.wait(100) == 1
+
+
+def test_readme_python_runs():
+    code = re.search(r"## From Python\n\n```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1]
+    assert len([line for line in code.splitlines() if line]) <= 12
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    assert "[8, 4, 10]" in result.stdout and "[8, 4, 2]" in result.stdout and "[8, 3]" in result.stdout
+
+
+def test_readme_shows_the_code_of_read():
+    readme = (ROOT / "README.md").read_text()
+    source = (ROOT / "glimpse" / "attention" / "reading.py").read_text()
+    body = re.search(r"def read\(.*?\n((?:    .*\n)+)```", readme)[1]
+    assert body in source
+
+
+def test_readme_names_every_config():
+    readme = (ROOT / "README.md").read_text()
+    for config in (ROOT / "configs").glob("*.yaml"):
+        assert f"`{config.stem}`" in readme

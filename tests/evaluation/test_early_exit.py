@@ -1,0 +1,299 @@
+"""Laziness: what each threshold gives, which one is picked and from what, and that lazy answers are the whole ones."""
+
+import math
+
+import pytest
+import torch
+from support.tensors import assert_close, draw, draw_bytes, tiny_model
+
+from glimpse.attention.distributions import Gaussian, Noise
+from glimpse.attention.sensor import Sensor
+from glimpse.evaluation.classify import ClassifierOutcome, evaluate_classifier
+from glimpse.evaluation.early_exit import (
+    MAX_ADDED_ERROR,
+    THRESHOLDS,
+    ExitPoint,
+    certainties,
+    curve,
+    exit_curves,
+    exit_step,
+    pick,
+    stop,
+)
+from glimpse.metrics.classification import confidence
+from glimpse.metrics.statistics import wilson_interval
+from glimpse.models.early_exit import stop_early
+from glimpse.tasks.classification import ClassificationTask
+from glimpse.tasks.classification_commands import load_runs
+from glimpse.training.load import load, open_runs
+from glimpse.view.early_exit import early_exit_lines
+
+SUMMARY = {"by": "confidence", "interval": [0.0, 1.0]} | dict.fromkeys(
+    ("error", "glimpses", "valid_error", "valid_glimpses", "valid_full_error"), 0.5
+)
+
+CERTAINTY = torch.tensor([[0.9, 0.2, 0.3], [0.5, 0.6, 0.4], [0.1, 0.2, 0.95], [0.3, 0.8, 0.9]])
+RIGHT = torch.tensor([[True, False, False], [False, True, True], [False, False, True], [True, False, True]])
+
+
+def outcome(answers, right, halting=None, targets=None):
+    images, steps = right.shape
+    targets = torch.zeros(images, dtype=torch.long) if targets is None else targets
+    return ClassifierOutcome(answers, targets, right, torch.zeros(images, 1, steps, 2), None, halting)
+
+
+def some_outcome(seed, images=200, steps=5, halting=True):
+    """Answers that are right the more often the more certain they are."""
+    answers = (draw(images, steps, 3, seed=seed) * 8).softmax(-1)
+    right = draw(images, steps, seed=seed + 1) < answers.amax(-1)
+    return outcome(answers, right, draw(images, steps, seed=seed + 2) if halting else None)
+
+
+# Thresholds
+
+
+def test_stopping_literally():
+    assert exit_step(CERTAINTY, 0.55).tolist() == [1, 2, 3, 2]
+    assert exit_step(CERTAINTY, 0.6).tolist() == [1, 3, 3, 2]  # it must exceed the threshold
+    assert stop(CERTAINTY, RIGHT, 0.55) == ExitPoint(0.55, 0.25, 2.0, (0.25, 0.5, 0.25))
+    assert stop(CERTAINTY, RIGHT, 0.0) == ExitPoint(0.0, 0.5, 1.0, (1.0, 0.0, 0.0))
+    assert stop(CERTAINTY, RIGHT, 1.0) == ExitPoint(1.0, 0.25, 3.0, (0.0, 0.0, 1.0))
+
+
+def test_certain_answers_go_on_with_a_threshold_of_one():
+    assert exit_step(torch.ones(1, 3), 1.0).tolist() == [3]
+    assert exit_step(torch.full((1, 3), 1e-30), 0.0).tolist() == [1]
+
+
+def slow_curve(certainty, right):
+    for threshold in THRESHOLDS:
+        wrong, taken = 0, [0] * certainty.shape[1]
+        for row, answers in zip(certainty.tolist(), right.tolist(), strict=True):
+            step = next((t for t, value in enumerate(row) if value > threshold), len(row) - 1)
+            wrong += not answers[step]
+            taken[step] += 1
+        images = len(certainty)
+        mean = sum((t + 1) * count for t, count in enumerate(taken)) / images
+        yield threshold, wrong / images, mean, tuple(count / images for count in taken)
+
+
+def test_curve_is_that_of_a_slow_loop():
+    found = some_outcome(1)
+    for certainty in certainties(found).values():
+        points = curve(certainty.double(), found.correct)
+        assert points == list(slow_curve(certainty.double(), found.correct))
+        glimpses = [point.glimpses for point in points]
+        assert glimpses == sorted(glimpses) and glimpses[0] == 1 and glimpses[-1] == 5
+        assert len(set(glimpses)) > 10
+        wrong = (~found.correct).double().mean(0).tolist()
+        assert (points[0].error, points[-1].error) == pytest.approx((wrong[0], wrong[-1]))
+
+
+def test_thresholds_are_evenly_spaced_in_log_odds():
+    assert THRESHOLDS[0] == 0 and THRESHOLDS[-1] == 1 and list(THRESHOLDS) == sorted(set(THRESHOLDS))
+    shown = {early_exit_lines([{**SUMMARY, "threshold": value}]).split(":")[0] for value in THRESHOLDS}
+    assert len(shown) == len(THRESHOLDS) and "early exit by confidence above 1" in shown  # only that which never stops
+    odds = [math.log(value / (1 - value)) for value in THRESHOLDS[1:-1]]
+    assert_close(torch.tensor(odds).diff(), torch.full((len(odds) - 1,), 0.25), 1e-4)
+
+
+def points(*pairs):
+    return [ExitPoint(index / 10, error, glimpses, ()) for index, (error, glimpses) in enumerate(pairs)]
+
+
+def test_the_fewest_glimpses_for_hardly_more_error():
+    assert MAX_ADDED_ERROR == 0.001
+    assert pick(points((0.3, 1.0), (0.0211, 2.0), (0.0209, 2.5), (0.02, 4.0), (0.02, 6.0))) == 2
+    assert pick(points((0.3, 1.0), (0.0211, 2.0), (0.0209, 2.5), (0.02, 6.0)), max_added_error=0.01) == 1
+    assert pick(points((0.3, 1.0), (0.03, 2.0), (0.02, 6.0))) == 2  # rather all than an error
+    assert pick(points((0.0205, 2.0), (0.0201, 2.0), (0.02, 6.0))) == 1
+    assert pick(points((0.01, 1.5), (0.005, 3.0), (0.02, 6.0))) == 0  # looking longer may harm
+
+
+def test_the_choice_is_made_on_other_images_than_it_is_scored_on():
+    valid, one, other = some_outcome(1), some_outcome(10, images=150), some_outcome(20, images=150)
+    for early, again in zip(exit_curves(valid, one), exit_curves(valid, other), strict=True):
+        assert early.picked == again.picked and early.valid == again.valid
+        assert early.scored != again.scored and early.images == 150
+        assert early.picked == pick(curve(certainties(valid)[early.signal], valid.correct))
+        assert early.chosen == stop(certainties(one)[early.signal], one.correct, THRESHOLDS[early.picked])
+    picks = {seed: [its.picked for its in exit_curves(some_outcome(seed), one)] for seed in range(1, 40, 3)}
+    assert len({its[0] for its in picks.values()}) > 1
+
+
+def test_summary():
+    valid, scored = some_outcome(1), some_outcome(10)
+    early = exit_curves(valid, scored)
+    assert [its.signal for its in early] == ["confidence", "halting"]
+    summary = early[1].summary()
+    point = early[1].chosen
+    assert (summary["threshold"], summary["error"], summary["glimpses"]) == point[:3]
+    assert summary["interval"] == pytest.approx(wilson_interval(round(200 * point.error), 200))
+    assert summary["full_error"] == float((~scored.correct[:, -1]).double().mean())
+    assert summary["valid_full_error"] == float((~valid.correct[:, -1]).double().mean())
+    assert summary["valid_error"] == early[1].valid[early[1].picked].error
+    assert sum(summary["shares"]) == pytest.approx(1)
+    assert [its.signal for its in exit_curves(some_outcome(1, halting=False), some_outcome(2, halting=False))] == [
+        "confidence"
+    ]
+    assert exit_curves(some_outcome(1, steps=1), some_outcome(2, steps=1)) == []
+
+
+def test_confidence():
+    answers = torch.tensor([[0.2, 0.5, 0.3], [0.9, 0.1, 0.0]])
+    assert_close(confidence(answers), [0.5, 0.9])
+    assert_close(confidence(answers, multi_label=True), [0.8 * 0.5 * 0.7, 0.9 * 0.9])
+    marks = torch.tensor([[1.0, 0, 0], [1, 0, 1]])
+    found = certainties(outcome(answers.unsqueeze(1), torch.ones(2, 1, dtype=torch.bool), targets=marks))
+    assert_close(found["confidence"].squeeze(1), [0.28, 0.81])
+
+
+# Lazy rollouts
+
+IMAGES = draw_bytes(12, 1, 12, 14)
+BOXES = torch.tensor([[[3.0, 3, 9, 9]]]).expand(12, 1, 4)
+CASES = {
+    "hard": (),
+    "soft": ("--read=soft",),
+    "lstm with memory": ("--network.core=lstm", "--network.readout=attend"),
+    "grid": ("--attention.places=grid", "--network.readout=attend"),
+    "grid, soft": ("--attention.places=grid", "--read=soft"),
+    "random first": ("--attention.first=random",),
+    "learned first": ("--attention.first=learned",),
+    "random control": ("--attention.policy=random",),
+    "oracle": ("--attention.policy=oracle",),
+    "table": ("--sensor.background=0.5",),
+    "crop": ("--network.what=conv",),
+}
+
+
+def lively(*options):
+    """A model with a halting unit whose answers change from glimpse to glimpse."""
+    model = tiny_model("--network.halt=true", "--num_glimpses=4", *options).eval()
+    with torch.no_grad():
+        model.classify.weight.mul_(20)
+        model.halt[2].weight.mul_(20)
+    return model
+
+
+def between(values):
+    """A threshold in the middle of the widest gap about the median, which some exceed; far from rounding errors."""
+    values = values.detach().sort().values
+    middle = values[len(values) // 3 : -len(values) // 3]
+    gap = int(middle.diff().argmax())
+    return float(middle[gap : gap + 2].mean())
+
+
+@pytest.mark.parametrize("signal", ["confidence", "halting"])
+@pytest.mark.parametrize("sample", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_lazy_answers_are_those_of_the_whole_rollout_cut_off(case, sample, signal):
+    model = lively(*CASES[case])
+    if case in ("table", "crop"):
+        model.glimpses.sensor.plan = case
+    told = {"boxes": BOXES} if case == "oracle" else {}
+    with torch.no_grad():
+        rollout = model(IMAGES, sample=sample, noise=Noise(4), **told)
+    certainty = rollout.halt_logits.sigmoid() if signal == "halting" else rollout.logits.softmax(-1).amax(-1)
+    threshold = between(certainty[:, 0])
+    lazy = stop_early(model, IMAGES, threshold=threshold, signal=signal, sample=sample, noise=Noise(4), **told)
+    taken = exit_step(certainty, threshold)
+    assert lazy.num_glimpses.tolist() == taken.tolist()
+    assert len(taken.unique()) > 1
+    assert_close(lazy.logits, rollout.logits[torch.arange(12), taken - 1], 1e-4)
+    assert not lazy.logits.requires_grad
+
+
+@pytest.mark.parametrize("threshold, number", [(0.0, 1), (1.0, 4)])
+def test_the_ends_of_laziness(threshold, number):
+    model = lively()
+    lazy = stop_early(model, IMAGES, threshold=threshold)
+    assert lazy.num_glimpses.tolist() == [number] * 12
+    assert_close(lazy.logits, model(IMAGES, sample=False).logits[:, number - 1], 1e-4)
+
+
+def test_images_that_are_done_with_cost_nothing():
+    model, seen = lively(), []
+    model.glimpses.network.register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
+    certainty = model(IMAGES, sample=False).logits.softmax(-1).amax(-1)
+    threshold = between(certainty[:, 0])
+    seen.clear()
+    lazy = stop_early(model, IMAGES, threshold=threshold)
+    assert seen == [int((lazy.num_glimpses >= number).sum()) for number in range(1, int(lazy.num_glimpses.max()) + 1)]
+    assert sum(seen) == int(lazy.num_glimpses.sum()) < 48
+
+
+def test_several_labels():
+    model = lively()
+    answers = model(IMAGES, sample=False).logits.sigmoid()
+    certainty = confidence(answers, multi_label=True)
+    threshold = between(certainty[:, 0])
+    lazy = stop_early(model, IMAGES, threshold=threshold, multi_label=True)
+    assert lazy.num_glimpses.tolist() == exit_step(certainty, threshold).tolist()
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"threshold": 1.1}, r"threshold must be in \[0, 1\], got 1.1"),
+        ({"threshold": math.nan}, r"threshold must be in \[0, 1\], got nan"),
+        ({"threshold": 0.5, "signal": "luck"}, "signal must be one of confidence, halting, got 'luck'"),
+        ({"threshold": 0.5, "signal": "halting"}, "signal='halting' needs a model with a halting unit"),
+    ],
+)
+def test_impossible_laziness(settings, message):
+    with pytest.raises(ValueError, match=message):
+        stop_early(tiny_model(), IMAGES, **settings)
+
+
+def test_a_model_from_before_all_this():
+    """Its config has none of the new settings; lazily it answers as the outcome says that thresholds are picked by."""
+    [loaded], splits = load_runs(ClassificationTask, open_runs(["cluttered60-hard"]))
+    config = (loaded.run.folder / "config.yaml").read_text()
+    assert "readout" not in config and "halt" not in config and "glimpse_cost" not in config
+    model = load("cluttered60-hard")
+    assert model.recall is None and model.halt is None
+    whole = evaluate_classifier(model, splits.test, limit=100)
+    [early] = exit_curves(whole, whole)
+    batch = splits.test.select(list(range(100)))
+    lazy = stop_early(model, batch.images, threshold=0.97)
+    expected = stop(certainties(whole)["confidence"], whole.correct, 0.97)
+    wrong = lazy.logits.argmax(-1) != batch.targets
+    assert float(wrong.double().mean()) == pytest.approx(expected.error, abs=0.0101)  # one image may round otherwise
+    assert float(lazy.num_glimpses.double().mean()) == pytest.approx(expected.glimpses, abs=0.0501)
+    assert 1 < expected.glimpses < 4 and early.signal == "confidence"
+
+
+# Rows of views and of noise
+
+
+@pytest.mark.parametrize("plan, size", [("table", (12, 14)), ("crop", (12, 14)), ("crop", (90, 80))])
+@pytest.mark.parametrize("background", [0.0, 0.3])
+def test_rows_of_a_view(plan, size, background):
+    """Hard and soft reads of some images, off the edge too, and of some of those again."""
+    images, sensor = draw_bytes(6, 2, *size), Sensor(patch_size=4, num_scales=2, plan=plan, background=background)
+    view, index = sensor.view(images, 3), torch.tensor([5, 0, 2])
+    places = draw(6, 2, seed=1) * 3 - 1.5
+    assert torch.equal(view.rows(index).at(places[index]), view.at(places)[index])
+    again = view.rows(index).rows(torch.tensor([2, 0]))
+    assert torch.equal(again.at(places[[2, 5]]), view.at(places)[[2, 5]])
+    soft = view.expect(Gaussian(places, torch.full_like(places, 0.2)))
+    found = view.rows(index).expect(Gaussian(places[index], torch.full((3, 2), 0.2)))
+    assert_close(found, soft[index], 1e-6)
+    assert len(view.images) == 6
+
+
+@pytest.mark.parametrize("rank, world_size", [(0, 1), (1, 2)])
+def test_rows_of_noise(rank, world_size):
+    def noise():
+        return Noise(7, rank=rank, world_size=world_size)
+
+    whole, some, index = noise(), noise(), torch.tensor([4, 1])
+    assert torch.equal(some.normal(torch.zeros(5, 2)), whole.normal(torch.zeros(5, 2)))
+    some = some.rows(index, 5)
+    expected = whole.uniform(torch.zeros(5, 2))
+    fork = some.fork()
+    assert torch.equal(some.uniform(torch.zeros(2, 2)), expected[index])
+    assert torch.equal(fork.uniform(torch.zeros(2, 2)), expected[index])
+    one = some.rows(torch.tensor([1]), 2)
+    assert torch.equal(one.normal(torch.zeros(1, 3)), whole.normal(torch.zeros(5, 3))[[1]])
