@@ -1,16 +1,17 @@
-"""Score trained models, compare them, and see where they look.
+"""Score trained models, compare them, and draw where they look.
 
     python evaluate.py score RUN
     python evaluate.py compare RUN RUN ...
-    python evaluate.py compare --configs A.yaml B.yaml --seeds 3      trains what is missing first
+    python evaluate.py compare --configs A.yaml B.yaml --seeds 3      trains missing runs first
+    python evaluate.py glimpses RUN --out glimpses.png
     python evaluate.py animate RUN [RUN] --out glimpses.gif
     python evaluate.py report RUN RUN ... --out report.html
     python evaluate.py caption RUN photo.jpg ...
     python evaluate.py translate RUN "the 3rd of May, 1998" ... [--out alignment.png]
-    python evaluate.py results RUN ... --section main                 keeps results/results.csv
+    python evaluate.py results RUN ... --section main                 updates results/results.csv
 
-RUN is a run folder that train.py made, or the name of a model that ships with the package, as cluttered60-hard. Nothing
-else is needed, except the images of a data set of your own.
+RUN is a run folder of train.py, or the name of a shipped model, such as cluttered60-hard. No other files are needed,
+except the images or sentences of your own data sets.
 `python evaluate.py COMMAND --help` lists the options of a command.
 """
 
@@ -23,10 +24,10 @@ from glimpse.tasks.settings import is_setting
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command line; returns the exit code: 0, or 2 if something was wrong with the input."""
+    """Run the command line; returns 0, 1 for a failed training, 2 for invalid input, 130 if interrupted."""
     options = parse_arguments(arguments)
 
-    # Only now, so that --help and mistakes are answered at once.
+    # Imported late, so that --help and errors in the arguments do not wait for torch.
     from glimpse import cli
     from glimpse.errors import UserError
 
@@ -41,210 +42,282 @@ def main(arguments: list[str]) -> int:
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="evaluate.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     device = argparse.ArgumentParser(add_help=False)
-    device.add_argument("--device", default="auto", help="auto, cpu, cuda, mps ... (default: auto)")
-    device.add_argument("--threads", type=count, default=0, help="CPU threads (default: torch's own choice)")
-    shared = argparse.ArgumentParser(add_help=False, parents=[device])
-    shared.add_argument(
-        "--split", choices=["valid", "test"], default="test", help="which images or sentences (default: test)"
+    device.add_argument(
+        "--device", default="auto", help="device to compute on: auto, cpu, cuda, cuda:1, mps ... (default: auto)"
     )
+    device.add_argument("--threads", type=count, default=0, metavar="N", help="CPU threads (default: chosen by torch)")
+    shared = argparse.ArgumentParser(add_help=False, parents=[device])
+    shared.add_argument("--split", choices=["valid", "test"], default="test", help="data split (default: test)")
     read = argparse.ArgumentParser(add_help=False)
-    read.add_argument("--read", choices=["hard", "soft"], help="read this way (default: as the run was scored)")
+    read.add_argument(
+        "--read", choices=["hard", "soft"], help="read mode (default: the mode in which the run is scored)"
+    )
 
     scoring = argparse.ArgumentParser(add_help=False)
     scoring.add_argument(
-        "--rollouts", type=count, default=10, help="how many sampled rollouts to average (default: 10)"
+        "--rollouts", type=count, default=10, metavar="N", help="sampled rollouts to average per image (default: 10)"
     )
-    scoring.add_argument("--limit", type=count, help="score the first so many images only")
-    scoring.add_argument("--batch-size", type=count, help="images at a time (default: score.batch_size of the run)")
-    scoring.add_argument("--seed", type=natural, default=0, help="decides what is sampled (default: 0)")
+    scoring.add_argument("--limit", type=count, metavar="N", help="score only the first N images or sentences")
+    scoring.add_argument(
+        "--batch-size",
+        type=count,
+        metavar="N",
+        help="images or sentences per batch (default: score.batch_size of the run)",
+    )
+    scoring.add_argument(
+        "--seed", type=natural, default=0, metavar="N", help="seed of the sampled rollouts (default: 0)"
+    )
 
     choice = argparse.ArgumentParser(add_help=False)
-    choice.add_argument("--images", type=natural, nargs="+", help="these images, or sentences, by their index")
+    choice.add_argument("--images", type=natural, nargs="+", metavar="I", help="indices of the images or sentences")
     choice.add_argument("--class", dest="label", metavar="NAME", help="only images of this class")
-    choice.add_argument("--mistakes", action="store_true", help="only images, or sentences, that a model gets wrong")
+    choice.add_argument(
+        "--mistakes", action="store_true", help="only images or sentences that at least one model gets wrong"
+    )
     choice.add_argument(
         "--gallery",
         action="store_true",
-        help="not the first ones, but those where looking helped most, spread over the classes, and one mistake",
+        help="instead of the first images, those where later glimpses improve the prediction most, spread over the "
+        "classes, and one mistake",
     )
 
     command = commands.add_parser(
         "score",
         parents=[shared, read, scoring],
-        help="test error after each glimpse; of captioners and translators, BLEU and its kin",
-        description="Error after each glimpse, with 95% intervals, for one greedy rollout, one sampled rollout and "
-        "the average of several; how often a glimpse is centred on a digit; and what is lost by stopping as soon as "
-        "the answer is certain, with a threshold picked on the validation images. Of captioners, where --rollouts and "
-        "--seed have no say: BLEU, ROUGE-L, CIDEr, METEOR where Java is, and how many captions of digits are true and "
-        "complete. Of translators, as little: how many translations are exact, sacrebleu's BLEU, and of dates how "
-        "often attention is on the words meant.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        help="test scores: error after each glimpse, or BLEU and other metrics of text",
+        description="""Score runs, and print a table for each.
+
+classifiers  error after each glimpse with 95% intervals, for a greedy rollout,
+             a sampled rollout and the mean of several; fraction of glimpses
+             on a digit; error and mean number of glimpses with early exit, at
+             a threshold chosen on the validation images
+captioners   BLEU, ROUGE-L, CIDEr, METEOR (needs Java); for captions of digits
+             the fraction that are true and complete
+translators  fraction of exact translations, BLEU (sacrebleu); for dates the
+             fraction of words with attention on the aligned source words
+
+--rollouts and --seed apply to classifiers only.""",
     )
-    command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
-    command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    command.add_argument("runs", nargs="+", metavar="RUN", help="run folders or shipped models")
+    command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     command.set_defaults(command="score", more="runs")
 
     command = commands.add_parser(
         "compare",
         parents=[shared, scoring],
-        help="errors, paired tests and costs of several runs",
-        description="Group runs by config, and compare them on the same images: error after each glimpse, with "
-        "intervals over seeds, error against mean glimpses when stopping early, paired tests, and what it costs. "
-        "Prints tables, and writes them with a figure into a folder. Of translators: how many translations are not "
-        "exact, or BLEU, by the length of the source.",
-        epilog="The first group is the one that the others are tested against. With --configs, settings may be given "
-        "as to train.py (--train.epochs 5 --num_glimpses 4); they hold for all configs. Runs that are given, or found "
-        "where train.py puts them (runs/CONFIG), are used; those that were stopped go on, the others are trained. "
-        "After an interruption give the same command again. --device, --threads and --seed are those of the scoring.",
+        help="tables and a figure of several runs, with paired tests and costs",
+        description="Compare runs on the same data, grouped by config. For classifiers: error after each glimpse with "
+        "intervals over seeds, error against the mean number of glimpses with early exit, paired tests against the "
+        "first group, and computational cost. For translators: error (or BLEU) by the length of the source sentence. "
+        "The tables are printed, and written into a folder with a figure.",
+        epilog="With --configs, settings can be given as for train.py (--train.epochs 5 --num_glimpses 4); they apply "
+        "to all configs. Finished runs among RUN or in runs/CONFIG are used, interrupted ones are resumed, and the "
+        "others are trained, so an interrupted comparison continues with the same command. --device, --threads and "
+        "--seed apply to the scoring only.",
     )
-    command.add_argument("runs", nargs="*", metavar="RUN", help="run folders")
-    command.add_argument("--configs", nargs="+", default=[], metavar="FILE", help="train what is missing of these")
-    command.add_argument("--seeds", type=count, help="runs of each config, with seeds 0, 1 ... (default: 1)")
-    command.add_argument("--out", type=Path, default=Path("comparison"), help="folder to write (default: comparison)")
+    command.add_argument("runs", nargs="*", metavar="RUN", help="run folders or shipped models")
+    command.add_argument(
+        "--configs", nargs="+", default=[], metavar="FILE", help="config files; their missing runs are trained first"
+    )
+    command.add_argument("--seeds", type=count, metavar="N", help="runs per config, with seeds 0 to N-1 (default: 1)")
+    command.add_argument("--out", type=Path, default=Path("comparison"), help="output folder (default: comparison)")
     command.set_defaults(command="compare", more="runs")
 
     command = commands.add_parser(
         "variance",
         parents=[shared],
-        help="how noisy the gradient is with each baseline",
-        description="Measure the variance of REINFORCE's gradient for each baseline, on one hard model as it is.",
+        help="gradient variance of REINFORCE with each baseline",
+        description="Measure the variance of the REINFORCE gradient with each baseline, for the weights of one hard "
+        "model. Nothing is trained.",
     )
-    command.add_argument("run", metavar="RUN", help="run folder")
-    command.add_argument("--images", type=count, default=64, help="images of an estimate (default: 64)")
-    command.add_argument("--rollouts", type=count, default=4, help="sampled rollouts of each image (default: 4)")
-    command.add_argument("--repeats", type=count, default=100, help="estimates to measure with (default: 100)")
-    command.add_argument("--seed", type=natural, default=0, help="decides what is sampled (default: 0)")
-    command.add_argument("--out", type=Path, default=Path("variance.png"), help="figure to write (PNG, PDF, SVG)")
+    command.add_argument("run", metavar="RUN", help="run folder or shipped model")
+    command.add_argument(
+        "--images", type=count, default=64, metavar="N", help="images per gradient estimate (default: 64)"
+    )
+    command.add_argument(
+        "--rollouts", type=count, default=4, metavar="N", help="sampled rollouts per image (default: 4)"
+    )
+    command.add_argument(
+        "--repeats", type=count, default=100, metavar="N", help="number of gradient estimates (default: 100)"
+    )
+    command.add_argument("--seed", type=natural, default=0, metavar="N", help="seed of the rollouts (default: 0)")
+    command.add_argument(
+        "--out",
+        type=Path,
+        default=Path("variance.png"),
+        help="output path of the figure: PNG, PDF or SVG (default: variance.png)",
+    )
     command.set_defaults(command="variance")
 
     command = commands.add_parser(
         "animate",
         parents=[shared, read, choice],
-        help="watch the glimpses move, two models side by side",
-        description="Animate what one or two models saw of the same images, and what they would answer by then; of "
-        "captioners, where they look for each word.",
+        help="animation of the glimpses, of two models side by side",
+        description="Animate the glimpses of one or two models on the same images, with the class probabilities after "
+        "each glimpse; for captioners, the attention for each word.",
     )
-    command.add_argument("runs", nargs="+", metavar="RUN", help="one or two run folders")
-    command.add_argument("--count", type=count, default=6, help="how many images (default: 6)")
-    command.add_argument("--seconds", type=seconds, default=0.8, help="how long a glimpse is shown (default: 0.8)")
-    command.add_argument("--out", type=Path, default=Path("glimpses.gif"), help="file to write: .gif or .mp4")
+    command.add_argument("runs", nargs="+", metavar="RUN", help="one or two run folders or shipped models")
+    command.add_argument("--count", type=count, default=6, metavar="N", help="number of images (default: 6)")
+    command.add_argument("--seconds", type=seconds, default=0.8, metavar="S", help="seconds per frame (default: 0.8)")
+    command.add_argument(
+        "--out", type=Path, default=Path("glimpses.gif"), help="output path: GIF or MP4 (default: glimpses.gif)"
+    )
     command.set_defaults(command="animate", more="runs")
 
     command = commands.add_parser(
         "glimpses",
         parents=[shared, read, choice],
-        help="a picture of what was seen, glimpse by glimpse",
-        description="Draw images with the squares that were read, and the patches as the network got them; of "
-        "captioners, where they looked for each word, several runs one under the other; of translators, for each word "
-        "the source words that it was read from, several runs side by side.",
+        help="picture of the glimpses, or of the attention for each word",
+        description="Draw images with the squares that were read, and the patches that the sensor extracted from them. "
+        "For captioners, draw the attention over the image for each word, a row per run. For translators, draw the "
+        "attention over the source words for each word, a column per run.",
     )
     command.add_argument(
-        "runs", nargs="+", metavar="RUN", help="run folder; of captioners or translators, one or several"
+        "runs", nargs="+", metavar="RUN", help="run folder or shipped model; several captioners or translators"
     )
-    command.add_argument("--count", type=count, default=3, help="how many images, or sentences (default: 3)")
+    command.add_argument(
+        "--count", type=count, default=3, metavar="N", help="number of images or sentences (default: 3)"
+    )
     command.add_argument(
         "--self",
         dest="self_attention",
         action="store_true",
-        help="of a translator with self-attention: which word of a sentence looked at which, by layer and head",
+        help="for a translator with self-attention: draw the self-attention of each layer and head",
     )
-    command.add_argument("--out", type=Path, default=Path("glimpses.png"), help="picture to write (PNG, PDF, SVG)")
+    command.add_argument(
+        "--out",
+        type=Path,
+        default=Path("glimpses.png"),
+        help="output path: PNG, PDF or SVG (default: glimpses.png)",
+    )
     command.set_defaults(command="glimpses", more="runs")
 
     command = commands.add_parser(
         "coverage",
         parents=[shared, read],
-        help="where each glimpse falls, over all images",
-        description="Draw where each glimpse falls, over all images, and how often it is centred on a digit.",
+        help="distribution of the glimpse locations over all images",
+        description="Draw the distribution of the locations of each glimpse over all images, with the fraction of "
+        "glimpses on a digit.",
     )
-    command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
-    command.add_argument("--limit", type=count, help="take the first so many images only")
-    command.add_argument("--out", type=Path, default=Path("coverage.png"), help="picture to write (PNG, PDF, SVG)")
+    command.add_argument("runs", nargs="+", metavar="RUN", help="run folders or shipped models")
+    command.add_argument("--limit", type=count, metavar="N", help="use only the first N images")
+    command.add_argument(
+        "--out",
+        type=Path,
+        default=Path("coverage.png"),
+        help="output path: PNG, PDF or SVG (default: coverage.png)",
+    )
     command.set_defaults(command="coverage", more="runs")
 
     command = commands.add_parser(
         "report",
         parents=[shared, scoring, choice],
-        help="all of it in one page, to step through in a browser",
-        description="Write the comparison, and an explorer of images and glimpses, as one HTML file that needs nothing "
-        "else. With a whole-image network among the runs, it shows its saliency beside the glimpses. Of captioners: "
-        "their scores, and captions whose words show where the model looked when they are pointed at; of translators, "
-        "the same, with heat maps.",
+        help="HTML page with the comparison and interactive examples",
+        description="Write a self-contained HTML page: the comparison of the runs, and examples with their glimpses. "
+        "If a whole-image network is among the runs, its saliency is shown beside the glimpses. For "
+        "captioners and translators: their scores, and sentences that show the attention for the word under the mouse "
+        "pointer.",
     )
-    command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
+    command.add_argument("runs", nargs="+", metavar="RUN", help="run folders or shipped models")
     command.add_argument(
-        "--count", type=count, default=100, help="how many images, or sentences, to explore (default: 100)"
+        "--count", type=count, default=100, metavar="N", help="number of images or sentences to show (default: 100)"
     )
-    command.add_argument("--out", type=Path, default=Path("report.html"), help="page to write (default: report.html)")
+    command.add_argument(
+        "--out", type=Path, default=Path("report.html"), help="output path: HTML (default: report.html)"
+    )
     command.set_defaults(command="report", more="runs")
 
     command = commands.add_parser(
         "caption",
         parents=[device, read],
-        help="describe your own images in words",
-        description="Let a captioner describe image files, with the beam of its test. With --out, draw where it looked "
-        "for each word: a sheet (PNG, PDF, SVG), an animation (GIF, MP4) or a page to point at (HTML).",
+        help="caption your own images",
+        description="Caption image files, with the beam search of the run's test. With --out, also draw the attention "
+        "for each word.",
     )
-    command.add_argument("run", metavar="RUN", help="run folder of a captioner")
+    command.add_argument("run", metavar="RUN", help="run folder or shipped model of a captioner")
     command.add_argument("images", nargs="+", type=Path, metavar="IMAGE", help="image files")
     command.add_argument(
-        "--beside", nargs="+", default=[], metavar="RUN", help="other captioners to describe the same images"
+        "--beside", nargs="+", default=[], metavar="RUN", help="further captioners for the same images"
     )
-    command.add_argument("--out", type=Path, help="what to draw (default: only print the captions)")
+    command.add_argument(
+        "--out",
+        type=Path,
+        help="output path of a picture (PNG, PDF, SVG), an animation (GIF, MP4) or an interactive page (HTML); "
+        "default: only print the captions",
+    )
     command.set_defaults(command="caption", more="images")
 
     command = commands.add_parser(
         "translate",
         parents=[device, read],
         help="translate your own sentences",
-        description="Let a translator translate sentences, a line each, with the beam of its test. With --out, draw "
-        "the source words that each word was read from: a sheet (PNG, PDF, SVG) or a page to point at (HTML).",
-        epilog="A sentence is split into words as the data of the run was: text files with translations have to be "
-        "tokenised, and so have sentences then.",
+        description="Translate sentences, one per line, with the beam search of the run's test. With --out, also draw "
+        "the attention over the source words for each word.",
+        epilog="Sentences are tokenized like the run's training data: if it was trained on text files that are already "
+        "tokenized, the sentences must be tokenized in the same way, with spaces between tokens.",
     )
-    command.add_argument("run", metavar="RUN", help="run folder of a translator")
-    command.add_argument("sentences", nargs="*", metavar="SENTENCE", help="what to translate; - reads lines of input")
+    command.add_argument("run", metavar="RUN", help="run folder or shipped model of a translator")
+    command.add_argument(
+        "sentences", nargs="*", metavar="SENTENCE", help="sentences to translate; - reads lines from standard input"
+    )
     command.add_argument("--file", type=Path, help="translate the lines of this file")
     command.add_argument(
-        "--json", action="store_true", help="print JSON, a line each: the words of both, and where it looked for each"
+        "--json",
+        action="store_true",
+        help="print one JSON object per line: source words, translated words, attention weights",
     )
-    command.add_argument("--out", type=Path, help="what to draw (default: only print the translations)")
+    command.add_argument(
+        "--out",
+        type=Path,
+        help="output path of a picture (PNG, PDF, SVG) or an interactive page (HTML); default: only print the "
+        "translations",
+    )
     command.set_defaults(command="translate", more="sentences")
 
     command = commands.add_parser(
         "results",
-        help="add finished runs to the file of results",
-        description="Read settings and test scores off finished runs, and add them to the file of results, a row per "
-        "run and metric, or replace their rows in it. Nothing is scored again, but for section lazy, which adds what "
-        "stopping early gives. The tables are made from the file by python results/tables.py.",
-        epilog="Runs of the same section, name and task are seeds of one training, and are shown as their mean. In "
-        "ablations, the first row of a task is what the others are compared with.",
+        help="add finished runs to results/results.csv",
+        description="Add the settings and test scores of finished runs to the CSV file of results, one row per run and "
+        "metric. Rows of runs that are in the file already are replaced. Runs are not scored again, except in section "
+        "lazy, which adds scores with early exit. `python results/tables.py` makes the tables of the README from the "
+        "file.",
+        epilog="Runs with the same section, task and name count as seeds of one training, and the tables show their "
+        "mean. In section ablation, the first row of a task is the reference of the others.",
     )
     command.add_argument("runs", nargs="+", metavar="RUN", help="run folders")
     command.add_argument(
         "--section",
         required=True,
         metavar="NAME",
-        help="main, control, paper, ablation, lazy, captions, translation or other",
+        help="main, control, paper, ablation, lazy (early exit), captions, translation or other",
     )
-    command.add_argument("--name", help="what to call it (default: the name of the run's config)")
-    command.add_argument("--task", help="what it was trained for (default: from the config, as cluttered 60x60)")
+    command.add_argument("--name", help="name in the tables (default: the name of the run's config)")
     command.add_argument(
-        "--csv", type=Path, default=Path("results/results.csv"), help="the file (default: results/results.csv)"
+        "--task", help="name of the task in the tables (default: derived from the config: cluttered 60x60)"
+    )
+    command.add_argument(
+        "--csv",
+        type=Path,
+        default=Path("results/results.csv"),
+        metavar="FILE",
+        help="CSV file (default: results/results.csv)",
     )
     command.set_defaults(command="results", more="runs")
 
-    given = argparse.Namespace(more=None)
+    defaults = argparse.Namespace(more=None)
     if arguments[:1] == ["compare"]:
-        arguments, given.settings = take_settings(arguments)
-    options, rest = parser.parse_known_args(arguments, given)
-    # Of a list that an option interrupts, argparse leaves the second part over.
+        arguments, defaults.settings = extract_settings(arguments)
+    options, rest = parser.parse_known_args(arguments, defaults)
+    # argparse does not collect positional arguments on both sides of an option: the later ones are in `rest`.
+    # They belong to the list that `more` names.
     if rest and (options.more is None or any(word.startswith("-") and word != "-" for word in rest)):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     for word in rest:
@@ -252,8 +325,8 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def take_settings(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Part a command line from the settings of a training in it; --seed is not one: it decides what is sampled."""
+def extract_settings(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Split a command line into other arguments and training settings; --seed is the seed of the scoring."""
     rest, settings = [], []
     words = iter(arguments)
     for word in words:
@@ -266,19 +339,19 @@ def take_settings(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def natural(text: str, least: int = 0) -> int:
-    """A whole number of at least 0."""
+    """Parse a whole number of at least `least`."""
     if not text.isdecimal() or int(text) < least:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, got {text}")
     return int(text)
 
 
 def count(text: str) -> int:
-    """A whole number of at least 1."""
+    """Parse a whole number of at least 1."""
     return natural(text, 1)
 
 
 def seconds(text: str) -> float:
-    """How long a frame can be shown."""
+    """Parse the duration of a frame in seconds."""
     try:
         value = float(text)
     except ValueError:
@@ -292,7 +365,7 @@ if __name__ == "__main__":
     try:
         code = main(sys.argv[1:])
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the output has seen enough; Python's own flush at the end shall not fail too
+    except BrokenPipeError:  # the reader closed the pipe (`| head`); Python's flush at exit must not fail as well
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code)

@@ -1,15 +1,17 @@
-"""Train a recurrent attention model, or a network to compare it with.
+"""Train a recurrent attention model, a captioner, a translator, or a baseline without attention.
 
-    python train.py                                  hard attention on 60x60 cluttered MNIST, a quarter of an hour
-    python train.py configs/cluttered60_soft.yaml    the very same model, reading softly
+    python train.py                                  hard attention on 60x60 cluttered MNIST, 15 minutes on two cores
+    python train.py configs/cluttered60_soft.yaml    the same model with soft attention
     python train.py configs/cluttered60_hard.yaml --seed 3 --train.epochs 5
-    python train.py --resume RUN                     continue after a stop, exactly
-    torchrun --nproc-per-node 2 train.py CONFIG      share every batch between two processes
+    python train.py --resume RUN                     continue an interrupted run, with identical results
+    torchrun --nproc-per-node 2 train.py CONFIG      split each batch between two processes
 
-CONFIG is a YAML file of settings that differ from the defaults; every setting can be given on the command line too.
-    --resume RUN     continue the training of a run folder; takes no settings
-    --run_dir DIR    train in this new folder, instead of one named after config, seed and time
-    --help-all       all settings of the given CONFIG and options, with their values; --help has the most common ones
+CONFIG is a YAML file of settings that differ from the defaults; settings on the command line override it.
+    --resume RUN     continue the training of a run folder; cannot be combined with settings
+    --run-dir DIR    write the run into this new folder (default: runs/CONFIG/seed<N>-<time>)
+    --help           the most common settings, with their values for the given CONFIG and options
+    --help-all       all of them; each model and each kind of a group has its own, so add e.g. --model captioner
+                     or --data.kind folder to see others
 """
 
 import os
@@ -19,13 +21,14 @@ from pathlib import Path
 from glimpse.config.help import settings_help
 from glimpse.errors import ConfigError, UserError
 
-# The command line is checked before torch is imported, so that --help and mistakes are answered at once.
-from glimpse.tasks.settings import load_config, split_arguments
+# Torch is imported after the command line has been checked, so that --help and error messages do not wait for it.
+from glimpse.tasks.settings import MODELS, load_config, split_arguments
 
-OPTIONS = ("resume", "run_dir")
-USAGE = "train.py [CONFIG] [--resume RUN] [--run_dir DIR] [--SETTING VALUE ...]"
+OPTIONS = ("resume", "run-dir", "run_dir")  # run_dir is the old spelling
+USAGE = "train.py [CONFIG] [--resume RUN] [--run-dir DIR] [--SETTING VALUE ...]"
 COMMON = (
     "seed",
+    "model",
     "read",
     "num_glimpses",
     "init_from",
@@ -49,20 +52,22 @@ COMMON = (
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command line; returns the exit code: 0, 1 if the training failed, 2 if it could not begin."""
-    asked = {"-h", "--help", "--help-all"} & set(arguments)
+    """Run the command line; returns the exit code: 0, 1 if the training failed, 2 if it could not start."""
+    help_options = {"-h", "--help", "--help-all"} & set(arguments)
     try:
-        words, options, settings = split_arguments([word for word in arguments if word not in asked], OPTIONS)
-        if len(words) > 1:
-            raise ConfigError(f"there must be one config file, got {', '.join(words)}")
-        if "resume" in options and (words or settings or "run_dir" in options):
-            raise ConfigError("--resume takes no config and no settings: the run folder has them")
-        config = None if "resume" in options else load_config(settings, file=words[0] if words else None)
+        files, options, settings = split_arguments([word for word in arguments if word not in help_options], OPTIONS)
+        run_dir = options.get("run-dir", options.get("run_dir"))
+        if len(files) > 1:
+            raise ConfigError(f"there must be one config file, got {', '.join(files)}")
+        if "resume" in options and (files or settings or run_dir is not None):
+            raise ConfigError("--resume takes no config, settings or --run-dir: the run folder has them")
+        config = None if "resume" in options else load_config(settings, file=files[0] if files else None)
     except ConfigError as error:
         return fail(error)
-    if asked:
-        names = None if "--help-all" in asked else COMMON
-        print(f"usage: {USAGE}\n\n{__doc__}\n{settings_help(config or load_config(), names)}")
+    if help_options:
+        names = None if "--help-all" in help_options else COMMON
+        text = settings_help(config or load_config(), names, choices={"model": list(MODELS)})
+        print(f"usage: {USAGE}\n\n{__doc__}\n{text}")
         return 0
 
     from glimpse.training.run import Run
@@ -73,7 +78,7 @@ def main(arguments: list[str]) -> int:
             run = Run.open(options["resume"])
             train(run.config, run=run)
         else:
-            train(config, name=Path(words[0]).stem if words else "default", folder=options.get("run_dir"))
+            train(config, name=Path(files[0]).stem if files else "default", folder=run_dir)
     except UserError as error:
         return fail(error)
     except KeyboardInterrupt:
@@ -82,7 +87,7 @@ def main(arguments: list[str]) -> int:
 
 
 def fail(error: UserError) -> int:
-    """Print what was wrong; returns the exit code."""
+    """Print an error message; returns the exit code."""
     rank = f" [process {os.environ['RANK']}]" if "RANK" in os.environ else ""
     print(f"train.py: error{rank}: {error}", file=sys.stderr)
     return error.exit_code

@@ -1,12 +1,12 @@
-"""How many steps a second the vector environment makes, as ratios measured in one run.
+"""Measure the steps per second of the vector environment, as ratios within one run.
 
-python benchmarks/env.py                  against SyncVectorEnv, AsyncVectorEnv and, if installed, ap_gym's CircleSquare
-python benchmarks/env.py --envs 256       for this number of environments
+python benchmarks/env.py                  also SyncVectorEnv, AsyncVectorEnv and, if installed, ap_gym's CircleSquare
+python benchmarks/env.py --envs 256       this number of environments only
 
-A step is one action of one environment; the resets between episodes are part of what is measured. AsyncVectorEnv has a
-process for each environment, so it is left out where there would be more than --most_processes of them. ap_gym is
-another active-perception environment: 28 x 28 images, one 5 x 5 patch, two classes, against 60 x 60, three patches of
-12 x 12 and ten classes here.
+A step is one action of one environment; the resets between episodes are included. AsyncVectorEnv starts a process for
+each environment, so it is left out for more than --most_processes environments. ap_gym is another active-perception
+environment, with 28 x 28 images, one 5 x 5 patch and two classes; here there are 60 x 60 images, three 12 x 12 patches
+and ten classes.
 """
 
 import argparse
@@ -28,7 +28,7 @@ STEPS = 14  # two episodes of six steps, with a reset each
 
 
 def stepper(env: VectorEnv) -> Callable[[], None]:
-    """Some steps of an environment, all with the same actions: what is measured is not the choice of them."""
+    """Return a function that makes some steps, all with the same actions, as the choice of actions is not measured."""
     env.reset(seed=0)
     actions = env.action_space.sample()
 
@@ -40,7 +40,7 @@ def stepper(env: VectorEnv) -> Callable[[], None]:
 
 
 def circle_square(num_envs: int) -> VectorEnv | None:
-    """The environment of ap_gym, if it can be imported."""
+    """Make the environment of ap_gym, if it can be imported."""
     try:
         import ap_gym
     except ImportError as error:
@@ -60,22 +60,22 @@ def compare(num_envs: int, most_processes: int, seconds: float) -> None:
     if other := circle_square(num_envs):
         envs["ap_gym CircleSquare-v0"] = other
     times = side_by_side({name: stepper(env) for name, env in envs.items()}, seconds)
-    for name, taken in times.items():
-        rate = num_envs * STEPS / taken
-        print(f"{num_envs:>13}  {name:24}{rate:12,.0f}{taken / times['native']:22.1f}", flush=True)
+    for name, duration in times.items():
+        rate = num_envs * STEPS / duration
+        print(f"{num_envs:>13}  {name:24}{rate:12,.0f}{duration / times['native']:22.1f}", flush=True)
     for env in envs.values():
         env.close()
 
 
 def main() -> None:
-    """Read the command line and measure."""
+    """Parse the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--envs", type=int, nargs="+", default=[1, 64, 256, 1024], help="numbers of environments")
-    parser.add_argument("--most_processes", type=int, default=64, help="of AsyncVectorEnv")
-    parser.add_argument("--seconds", type=float, default=3.0, help="for each way and number of environments")
+    parser.add_argument("--most_processes", type=int, default=64, help="largest number of processes of AsyncVectorEnv")
+    parser.add_argument("--seconds", type=float, default=3.0, help="time for each measurement")
     arguments = parser.parse_args()
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # AsyncVectorEnv forks, and a fork of a process with OpenMP threads waits for ever
+    torch.set_num_threads(1)  # AsyncVectorEnv forks, and forked OpenMP threads deadlock
     print(f"{'environments':>13}  {'':24}{'steps/s':>12}{'times as long as native':>24}")
     for num_envs in arguments.envs:
         compare(num_envs, arguments.most_processes, arguments.seconds)

@@ -1,7 +1,7 @@
-"""How fast the sensor reads, as ratios measured in one run.
+"""Measure the speed of the sensor, as ratios within one run.
 
-python benchmarks/sensor.py          hard reads against a crop loop and grid_sample; cost against image size
-python benchmarks/sensor.py --fit    the constants with which the sensor chooses its plan
+python benchmarks/sensor.py          hard reads, a crop loop and grid_sample; cost against image size
+python benchmarks/sensor.py --fit    the constants of the cost model that selects the sensor's plan
 """
 
 import argparse
@@ -23,13 +23,13 @@ BATCH, GLIMPSES, PATCH, SCALES = 256, 6, 12, 3
 
 
 def read_all(view: View, locations: Tensor) -> None:
-    """Read all glimpses (T, B, 2)."""
+    """Read glimpses at locations (T, B, 2)."""
     for location in locations:
         view.at(location)
 
 
 def grid_sample_scales(images: Tensor, locations: Tensor) -> None:
-    """The usual grid_sample sensor: an affine grid for each scale. No averaging, so not the same patches."""
+    """Read with an affine grid for each scale. Without averaging, so the patches differ from those of the sensor."""
     size = images.shape[-1]
     for location in locations:
         patches = []
@@ -43,7 +43,7 @@ def grid_sample_scales(images: Tensor, locations: Tensor) -> None:
 
 
 def grid_sample_fused(images: Tensor, locations: Tensor) -> None:
-    """grid_sample at its best: the grids of all scales prepared once and sampled in one call."""
+    """Read with the grids of all scales, which are prepared once and sampled in one call."""
     size = images.shape[-1]
     line = (torch.arange(PATCH) + 0.5) * 2 / PATCH - 1
     unit = torch.stack(torch.meshgrid(line, line, indexing="xy"), -1)
@@ -53,7 +53,7 @@ def grid_sample_fused(images: Tensor, locations: Tensor) -> None:
 
 
 def compare(size: int = 60) -> None:
-    """Hard reads of T glimpses, everything included, against other ways."""
+    """Measure hard reads of T glimpses, with preparation, and the alternatives."""
     images = torch.randint(0, 256, (BATCH, 1, size, size), dtype=torch.uint8)
     floats = images.float() / 255
     locations = torch.rand(GLIMPSES, BATCH, 2) * 2 - 1
@@ -88,7 +88,7 @@ def compare(size: int = 60) -> None:
 
 
 def growth() -> None:
-    """Cost per glimpse against the size of the image."""
+    """Measure the cost per glimpse against the size of the image."""
     sensor = Sensor(patch_size=PATCH, num_scales=SCALES)
     batch = 256
     locations = torch.rand(GLIMPSES, batch, 2) * 2 - 1
@@ -108,7 +108,7 @@ def growth() -> None:
 
 
 def fit() -> None:
-    """Measure nanoseconds per element of each part of the two plans."""
+    """Measure the nanoseconds per element of each part of the two plans."""
     sensor = Sensor(patch_size=PATCH, num_scales=SCALES)
     location = torch.rand(BATCH, 2) * 2 - 1
     images = torch.randint(0, 256, (BATCH, 1, 100, 100), dtype=torch.uint8)

@@ -1,6 +1,6 @@
-"""Timing side by side: alternatives are measured in turn, many times, in one run, and compared as ratios.
+"""Side-by-side timing: alternatives are measured in turn, many times, in one run, and compared as ratios.
 
-The machine's speed may change from second to second; what is measured in the same seconds can still be compared.
+Ratios stay valid if the speed of the machine changes during the run.
 """
 
 import time
@@ -15,12 +15,12 @@ from glimpse.attention.sensor_views import View
 
 
 def side_by_side(alternatives: dict[str, Callable[[], object]], seconds: float = 3.0) -> dict[str, float]:
-    """Run each alternative in turn until the time is up; returns the median seconds of each."""
+    """Run the alternatives in turn, for `seconds` each on average; return the median seconds of each."""
     times: dict[str, list[float]] = {name: [] for name in alternatives}
     stop = time.perf_counter() + seconds * len(alternatives)
     while time.perf_counter() < stop or len(next(iter(times.values()))) < 5:
         for name, alternative in alternatives.items():
-            alternative()  # so that none pays for the caches its predecessor left
+            alternative()  # warm the caches after the other alternatives
             start = time.perf_counter()
             alternative()
             times[name].append(time.perf_counter() - start)
@@ -28,9 +28,9 @@ def side_by_side(alternatives: dict[str, Callable[[], object]], seconds: float =
 
 
 class LoopView(View):
-    """Hard reads the way they are often written: pad, then crop image by image, scale by scale, then pool."""
+    """Hard reads in a common implementation: pad, crop image by image and scale by scale, then pool."""
 
-    tuned = False  # whether corners are turned into plain numbers first, which makes slicing several times as fast
+    tuned = False  # whether corners are converted to Python numbers first, which makes slicing several times faster
 
     def at(self, location: Tensor) -> Tensor:
         """See `View.at`."""
@@ -52,13 +52,13 @@ class LoopView(View):
 
 
 class TunedLoopView(LoopView):
-    """The same with plain numbers."""
+    """`LoopView` with corners as Python numbers."""
 
     tuned = True
 
 
 class LoopSensor(Sensor):
-    """A sensor that reads by a loop over images."""
+    """A sensor that reads with a loop over images."""
 
     loop: type[LoopView] = LoopView
 
@@ -68,6 +68,6 @@ class LoopSensor(Sensor):
 
 
 class TunedLoopSensor(LoopSensor):
-    """The same with plain numbers."""
+    """`LoopSensor` with corners as Python numbers."""
 
     loop = TunedLoopView

@@ -1,4 +1,4 @@
-"""How fast a training step is, where its time goes, and what a crop loop in place of the sensor would cost.
+"""Measure the speed of a training step and its parts, with the sensor and with a crop loop in its place.
 
 python benchmarks/train.py                     the default model, hard and soft
 python benchmarks/train.py --network.what fc   with any setting of the config
@@ -19,55 +19,56 @@ from glimpse.attention.sensor_views import View
 from glimpse.distributed import processes
 from glimpse.tasks.base import build_task
 from glimpse.tasks.classification import ClassificationTask
-from glimpse.tasks.settings import load_config as parse
+from glimpse.tasks.settings import load_config
+from glimpse.tasks.train_settings import TrainSettings
 from glimpse.training.optimizer import make_optimizer
 
 
 class Stepper:
-    """Makes training steps and keeps account of the time."""
+    """Makes training steps and records the time of their parts."""
 
-    def __init__(self, task: ClassificationTask, settings):
+    def __init__(self, task: ClassificationTask, settings: TrainSettings):
         self.task, self.settings = task, settings
         self.optimizer = make_optimizer(task.model, settings)
         self.shares: dict[str, float] = defaultdict(float)
         self.step = 0
         self.batches = iter(())
-        self._watch(task.model.glimpses.sensor)
+        self._time_sensor(task.model.glimpses.sensor)
 
     def __call__(self) -> None:
-        """Make one step."""
+        """Make one training step."""
         start = time.perf_counter()
         batch = next(self.batches, None)
         if batch is None:
             self.batches = self.task.batches(0)
             batch = next(self.batches)
-        start = self._book("data", start)
+        start = self._record("data", start)
         before = self.shares["sensor"]
         terms = self.task.loss_terms(self.task.model, batch, self.task.noise(0, self.step))
         loss = sum(weight * value for weight, value in terms.values() if weight)
-        start = self._book("network", start)
+        start = self._record("network", start)
         self.shares["network"] -= self.shares["sensor"] - before
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        start = self._book("backward", start)
-        nn.utils.clip_grad_norm_(self.task.model.parameters(), self.settings.clip)
+        start = self._record("backward", start)
+        nn.utils.clip_grad_norm_(self.task.model.parameters(), self.settings.max_grad_norm)
         self.optimizer.step()
-        self._book("optimizer", start)
+        self._record("optimizer", start)
         self.step += 1
 
-    def _book(self, name: str, start: float) -> float:
+    def _record(self, name: str, start: float) -> float:
         now = time.perf_counter()
         self.shares[name] += now - start
         return now
 
-    def _watch(self, sensor) -> None:
-        """Book the time of preparing and reading views as the sensor's."""
+    def _time_sensor(self, sensor) -> None:
+        """Record the time of preparing and reading views as that of the sensor."""
 
         def timed(function):
             def call(*args, **kwargs):
                 start = time.perf_counter()
                 result = function(*args, **kwargs)
-                self._book("sensor", start)
+                self._record("sensor", start)
                 return result
 
             return call
@@ -83,12 +84,12 @@ class Stepper:
 
 
 def main(settings: list[str]) -> None:
-    """Compare hard, soft and hard with a crop loop."""
+    """Measure hard, soft, and hard with crop loops."""
     steppers = {}
-    with processes() as here:
+    with processes() as group:
         for name in ("hard", "soft", "hard, tuned loop", "hard, crop loop"):
-            config = parse([*settings, f"--read={name.split(',')[0]}"])
-            task = build_task(config, here)
+            config = load_config([*settings, f"--read={name.split(',')[0]}"])
+            task = build_task(config, group)
             if "loop" in name:
                 task.model.glimpses.sensor.__class__ = TunedLoopSensor if "tuned" in name else LoopSensor
             task.model.train()

@@ -36,11 +36,11 @@ from glimpse.view.glimpse_sheet import draw_sheet
 from glimpse.view.output import save_figure
 
 DATE = "the third of May, nineteen ninety-eight"
-STEP = 8  # of the translation, the first digit of the day: there it looks at several words
-FEATURES = 16  # of a note, as many as are drawn
-DARKEST = 0.15  # the share of a note for another that is drawn as dark as can be
+STEP = 8  # of the translation, the first digit of the day: the attention is spread over several words there
+FEATURES = 16  # the first features of a note, which are drawn
+DARKEST = 0.15  # the self-attention weight that is drawn darkest
 STDS = (0.2, 0.1, 0.05, 0.01)
-IMAGES = (0, 2)  # of the test
+IMAGES = (0, 2)  # of the test split
 SIDE = 60
 QUIET, GRID = "#666666", "#cccccc"
 
@@ -58,14 +58,14 @@ def main(arguments: list[str]) -> int:
 
 
 def draw_alignment() -> Figure:
-    """Which words of a date counted for each character of its translation."""
+    """The attention to the words of a date for each character of its translation."""
     loaded = TranslationTask.load(Run.open("dates-soft"))
-    pair = SentencePair(loaded.script.split(DATE), ())
+    pair = SentencePair(loaded.tokenizer.split(DATE), ())
     return draw_alignments([trace_translations(loaded, [pair], name="dates-soft")])
 
 
 def draw_reads() -> Figure:
-    """The same distribution over the notes read twice: softly, all notes mixed, and hard, one of them."""
+    """The same distribution over the notes read twice: soft, the weighted sum of all, and hard, one sampled note."""
     loaded = TranslationTask.load(Run.open("dates-soft"))
     words, notes, state = _before(loaded, STEP)
     attention = loaded.model.decoder.attention.where(state, notes)
@@ -73,12 +73,12 @@ def draw_reads() -> Figure:
     grid = figure.add_gridspec(4, 2, width_ratios=(len(words), 1), height_ratios=(1, 1.3, 1, 1.3))
     for row, mode in enumerate(("soft", "hard")):
         reading = read(attention, notes, mode, noise=Noise(0))
-        counts = attention.weights[0]
+        weights = read_weights = attention.weights[0]
         if mode == "hard":
-            counts = torch.nn.functional.one_hot(reading.place[0], len(words)).to(counts)
+            read_weights = torch.nn.functional.one_hot(reading.place[0], len(words)).to(weights)
         bars = figure.add_subplot(grid[2 * row, 0])
-        _draw_shares(bars, words, attention.weights[0], counts, mode)
-        _draw_notes(figure.add_subplot(grid[2 * row + 1, 0]), notes.values[0, :, :FEATURES].T, counts)
+        _draw_weights(bars, words, weights, read_weights, mode)
+        _draw_notes(figure.add_subplot(grid[2 * row + 1, 0]), notes.values[0, :, :FEATURES].T, read_weights)
         sheet = figure.add_subplot(grid[2 * row + 1, 1])
         _draw_notes(sheet, reading.context[0, :FEATURES, None], torch.ones(1))
         sheet.set_title("cheat sheet", fontsize=9)
@@ -86,7 +86,7 @@ def draw_reads() -> Figure:
 
 
 def draw_window() -> Figure:
-    """What a window leaves of a distribution."""
+    """A distribution over words with a window and without."""
     loaded = TranslationTask.load(Run.open("dates-soft"))
     words, notes, state = _before(loaded, STEP)
     torch.manual_seed(0)
@@ -95,19 +95,19 @@ def draw_window() -> Figure:
     row = local.annotate(notes.values)
     everywhere = loaded.model.decoder.attention.where(state, notes).weights[0].numpy()
     near = local.where(state, row).weights[0].numpy()
-    point, reach = float(local.window.center(state, row.extent)), local.window.radius
+    point, radius = float(local.window.center(state, row.extent)), local.window.radius
     figure = Figure(figsize=(8, 2.8), layout="constrained")
     axes = figure.add_subplot()
-    places = (torch.arange(len(words)) + 0.5).numpy()  # as the window counts
-    axes.axvspan(point - reach, point + reach, color=READ_COLOR, alpha=0.15, linewidth=0)
-    axes.bar(places - 0.2, everywhere, 0.38, color="white", edgecolor=QUIET, label="everywhere")
+    places = (torch.arange(len(words)) + 0.5).numpy()  # as the window measures positions
+    axes.axvspan(point - radius, point + radius, color=READ_COLOR, alpha=0.15, linewidth=0)
+    axes.bar(places - 0.2, everywhere, 0.38, color="white", edgecolor=QUIET, label="without a window")
     axes.bar(places + 0.2, near, 0.38, color=ATTENTION_COLOR, label="in the window")
-    x = np.linspace(point - reach, point + reach, 100)
-    gaussian = np.exp(-0.5 * (2 / reach * (x - point)) ** 2)
+    x = np.linspace(point - radius, point + radius, 100)
+    gaussian = np.exp(-0.5 * (2 / radius * (x - point)) ** 2)
     axes.plot(x, gaussian * near.max(), color=READ_COLOR, label="the Gaussian around the point, not to scale")
     axes.plot([point], [0], "^", color=READ_COLOR, markersize=9, clip_on=False, zorder=3)
     axes.set_xticks(places, words)
-    axes.set(xlim=(0, len(words)), ylim=(0, 1.15 * float(near.max())), ylabel="share")
+    axes.set(xlim=(0, len(words)), ylim=(0, 1.15 * float(near.max())), ylabel="weight")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     return figure
@@ -140,22 +140,22 @@ def draw_crops() -> Figure:
 
 
 def draw_self_attention() -> Figure:
-    """Which notes of a date resemble which: self-attention whose maps are all the identity."""
+    """Which notes of a date are similar: self-attention whose linear maps are all the identity."""
     loaded = TranslationTask.load(Run.open("dates-soft"))
     words, notes, _ = _before(loaded, 0)
-    mutual = SelfAttention(dim=notes.values.shape[2], heads=1)
-    for layer in (mutual.query, mutual.key, mutual.value, mutual.join):
-        torch.nn.init.eye_(layer.weight)
-    weights = mutual(notes.values, need_weights=True).weights[0, 0]
+    layer = SelfAttention(dim=notes.values.shape[2], heads=1)
+    for linear in (layer.query, layer.key, layer.value, layer.join):
+        torch.nn.init.eye_(linear.weight)
+    weights = layer(notes.values, need_weights=True).weights[0, 0]
     labels = AxisLabels.of(words)
-    drawn = Heatmap((weights / DARKEST).clamp(max=1), labels, labels)
-    figure = Figure(figsize=(drawn.width + 0.4, drawn.height + 0.4))
-    drawn.draw(figure, 0.2, 0.2)
+    heatmap = Heatmap((weights / DARKEST).clamp(max=1), labels, labels)
+    figure = Figure(figsize=(heatmap.width + 0.4, heatmap.height + 0.4))
+    heatmap.draw(figure, 0.2, 0.2)
     return figure
 
 
 def draw_glimpses() -> Figure:
-    """All glimpses of the shipped classifier, of two images."""
+    """All glimpses of the shipped classifier on two images."""
     data = _data()
     names = tuple(data.class_names)
     return draw_sheet(
@@ -178,34 +178,34 @@ def _data() -> ClutteredMNIST:
 
 
 def _before(loaded: TrainedTranslator, step: int) -> tuple[tuple[str, ...], Annotations, Tensor]:
-    """The words of the date, the notes on them, and the state (1, D) before so many characters were said."""
+    """The words of the date, their annotations, and the decoder's state (1, D) after so many characters."""
     [translation] = loaded.translate([DATE])
     words, decoder = translation.pair.source, loaded.model.decoder
     notes = loaded.model.annotate(encode_sentences(loaded.source_vocabulary, [words]))
-    said, _ = loaded.vocabulary.encode([translation.words])
+    tokens, _ = loaded.vocabulary.encode([translation.words])
     state = decoder.initial_state(notes)
-    for word in said[:, :step].unbind(1):
-        state = decoder.step(word, state, notes).state
+    for token in tokens[:, :step].unbind(1):
+        state = decoder.step(token, state, notes).state
     return words, notes, state.hidden
 
 
-def _draw_shares(axes: Axes, words: tuple[str, ...], shares: Tensor, counts: Tensor, mode: ReadMode) -> None:
-    """Bars of the shares, coloured as far as they count, with the words below."""
+def _draw_weights(axes: Axes, words: tuple[str, ...], weights: Tensor, read_weights: Tensor, mode: ReadMode) -> None:
+    """Draw bars of the weights, with the words below; those of words that are read are filled."""
     places = range(len(words))
     color = ATTENTION_COLOR if mode == "soft" else READ_COLOR
-    axes.bar(places, shares.tolist(), 0.7, color=[color if count else "white" for count in counts], edgecolor=QUIET)
+    colors = [color if weight else "white" for weight in read_weights]
+    axes.bar(places, weights.tolist(), 0.7, color=colors, edgecolor=QUIET)
     axes.set_xticks(places, words, fontsize=9)
     axes.set(yticks=[], xlim=(-0.5, len(words) - 0.5))
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0)
-    axes.set_title(
-        "soft: every note, in its share" if mode == "soft" else "hard: one note, drawn", fontsize=10, loc="left"
-    )
+    title = "soft: the weighted sum of all notes" if mode == "soft" else "hard: one sampled note"
+    axes.set_title(title, fontsize=10, loc="left")
 
 
-def _draw_notes(axes: Axes, values: Tensor, counts: Tensor) -> None:
-    """Notes (features, L) as columns of colour, the fainter the less they count."""
-    opacity = (counts / counts.max()).clamp(min=0.08)
+def _draw_notes(axes: Axes, values: Tensor, weights: Tensor) -> None:
+    """Draw notes (features, L) as columns of colors, whose opacity is their weight relative to the largest."""
+    opacity = (weights / weights.max()).clamp(min=0.08)
     for column, alpha in enumerate(opacity.tolist()):
         extent = (column - 0.35, column + 0.35, len(values), 0)
         style = {"cmap": "PuOr", "vmin": -1, "vmax": 1, "aspect": "auto", "interpolation": "nearest"}

@@ -1,24 +1,23 @@
 """Train a recurrent attention model by REINFORCE on episodes of an environment: python examples/reinforce_in_env.py.
 
-The model of this package, but as an outside agent would be trained: it never has the image, only the glimpses that the
-environment hands out and the rewards that it pays. What it should have answered is in the environment's info. On one
-core, beside other work: one minute, and 92.4% of 2000 test images are right after the last of four glimpses, 81.6%
-after the first (seed 0).
+The model is the one of this package, trained like any other agent: it never sees the image, only the glimpses and the
+rewards of the environment. The target of the cross-entropy comes from the environment's info. On one core this takes a
+minute, and 92.4% of 2000 test images are classified correctly after the last of four glimpses, 81.6% after the first
+(seed 0).
 """
 
 import argparse
 
 import gymnasium
 import torch
-from glimpse.losses.advantage import advantages, normalise, returns
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 import glimpse.envs
 from glimpse import Config, Noise, RecurrentAttention
 from glimpse.attention.settings import PlaneSettings
-from glimpse.losses import baseline_error, reinforce
 from glimpse.losses.classification import cross_entropy
+from glimpse.losses.policy_gradient import advantages, baseline_error, normalize, reinforce, returns
 from glimpse.metrics.statistics import wilson_interval
 from glimpse.models.settings import NetworkSettings
 from glimpse.tasks.build import make_model
@@ -28,7 +27,7 @@ GLIMPSES = 4
 
 
 def make_envs(model: RecurrentAttention, num_envs: int, split: str) -> VectorEnv:
-    """Environments that suit the model; with a margin, as its samples may lie off the image."""
+    """Make environments for the model, with a margin, as sampled locations may lie outside the image."""
     options = glimpse.envs.env_options(model)
     return gymnasium.make_vec(
         ID, num_envs=num_envs, autoreset_mode="Disabled", split=split, reward="accuracy", margin=2.0, **options
@@ -36,7 +35,7 @@ def make_envs(model: RecurrentAttention, num_envs: int, split: str) -> VectorEnv
 
 
 def episode_loss(model: RecurrentAttention, envs: VectorEnv, noise: Noise) -> Tensor:
-    """Play one episode in every environment; the loss of the answers, of the choices and of the baseline."""
+    """Run one episode in every environment; return the sum of cross-entropy, REINFORCE and baseline losses."""
     observation, info = envs.reset()
     state = model.initial_state(envs.num_envs)
     logits, log_probs, baselines, rewards = [], [], [], []
@@ -52,20 +51,20 @@ def episode_loss(model: RecurrentAttention, envs: VectorEnv, noise: Noise) -> Te
         action = {"location": location.numpy(), "label": logits[-1].argmax(-1).numpy()}
         observation, reward, *_ = envs.step(action)
         rewards.append(torch.from_numpy(reward).float())
-    led_to = returns(torch.stack(rewards, 1), GLIMPSES - 1, when="every_step")
-    expected = torch.stack(baselines, 1)
-    better = normalise(advantages(led_to, expected))
-    answers = cross_entropy(torch.stack(logits, 1), torch.from_numpy(info["target"]))
-    return answers + 0.1 * reinforce(torch.stack(log_probs, 1), better) + baseline_error(expected, led_to)
+    choice_returns = returns(torch.stack(rewards, 1), GLIMPSES - 1, at="every_step")
+    values = torch.stack(baselines, 1)
+    policy_loss = reinforce(torch.stack(log_probs, 1), normalize(advantages(choice_returns, values)))
+    class_loss = cross_entropy(torch.stack(logits, 1), torch.from_numpy(info["target"]))
+    return class_loss + 0.1 * policy_loss + baseline_error(values, choice_returns)
 
 
 def report(name: str, model: RecurrentAttention, envs: VectorEnv) -> None:
-    """Play test images, looking where it is most likely, and print how often the answers were right."""
-    right = glimpse.envs.play(model, envs, seed=1).rewards  # (B, T), 1 for a right answer
-    low, high = wilson_interval(int(right[:, -1].sum()), len(right))
+    """Run the greedy policy on test images, and print the share of correct answers."""
+    correct = glimpse.envs.play(model, envs, seed=1).rewards  # (B, T), 1 for a correct answer
+    low, high = wilson_interval(int(correct[:, -1].sum()), len(correct))
     print(
-        f"{name:16}{100 * right[:, -1].mean():6.1f}% right after the last glimpse (95% interval {100 * low:.1f} to "
-        f"{100 * high:.1f}), {100 * right[:, 0].mean():.1f}% after the first",
+        f"{name:16}{100 * correct[:, -1].mean():6.1f}% correct after the last glimpse (95% interval {100 * low:.1f} to "
+        f"{100 * high:.1f}), {100 * correct[:, 0].mean():.1f}% after the first",
         flush=True,
     )
 
@@ -73,9 +72,9 @@ def report(name: str, model: RecurrentAttention, envs: VectorEnv) -> None:
 def main() -> None:
     """Train and score."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--updates", type=int, default=3000)
-    parser.add_argument("--envs", type=int, default=128, help="environments, of which each update plays one episode")
-    parser.add_argument("--episodes", type=int, default=2000, help="test images to score with")
+    parser.add_argument("--updates", type=int, default=3000, help="number of optimizer steps")
+    parser.add_argument("--envs", type=int, default=128, help="number of environments, with an episode each per update")
+    parser.add_argument("--episodes", type=int, default=2000, help="number of test images")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     config = Config(

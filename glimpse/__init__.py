@@ -14,7 +14,7 @@ from glimpse.files import lazy_exports
 
 __version__ = "0.1.0"
 
-# Where each public name is defined.
+# The module that defines each public name.
 _HOMES = {
     "Attention": "attention.annotation",
     "Categorical": "attention.distributions",
@@ -36,21 +36,21 @@ _HOMES = {
 __all__ = list(_HOMES)
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)
 
-# Modules of version 0.1 and where their names are now; served until 0.3.
+# Modules of version 0.1, and the modules that define their names now; supported until 0.3.
 _MOVED = {
-    "build": ("tasks.build", "tasks.build_task"),
+    "build": ("tasks.build", "tasks.base"),
     "captioner": ("models.encoder_decoder", "models.decoder"),
     "classification": ("tasks.classification", "evaluation.classify"),
     "encoders": ("models.image_encoders", "models.backbones"),
     "loading": ("training.load",),
     "parsing": ("tasks.settings",),
-    "places": ("attention.distributions",),
+    "places": ("attention.distributions", "attention.window"),
     "processes": ("distributed",),
-    "runs": ("training.run", "errors", "files"),
+    "runs": ("training.run", "errors", "files", "seeding"),
     "saliency": ("evaluation.saliency",),
     "search": ("models.decoding",),
     "self_attention": ("attention.self_attention",),
-    "sensor": ("attention.sensor", "attention.sensor_views", "attention.sensor"),
+    "sensor": ("attention.sensor", "attention.sensor_views"),
     "sentences": ("models.sentence_encoder", "models.encoder_decoder"),
     "settings": ("errors",),
     "shipped": ("training.zoo",),
@@ -59,21 +59,32 @@ _MOVED = {
 }
 _RENAMED = {
     "Caption": "Hypothesis",
+    "Choice": "BeamStep",
+    "Classification": "ClassificationTask",
+    "Found": "FinishedHypothesis",
+    "Mixed": "SelfAttentionOutput",
     "Mixer": "SelfAttentionStack",
     "MixerLayer": "SelfAttentionBlock",
+    "Mode": "RolloutMode",
+    "Outcome": "ClassifierOutcome",
     "Recall": "StateMemory",
     "State": "DecoderState",
     "Step": "DecoderStep",
     "Teller": "EncoderDecoder",
     "Telling": "DecoderOutput",
     "Thought": "State",
+    "Unspoken": "DecoderHidden",
+    "find_shipped": "find_in_zoo",
     "grid_centres": "grid_centers",
+    "is_shipped": "in_zoo",
+    "observe": "evaluate_classifier",
     "parse": "load_config",
+    "tokenise": "tokenize_ptb",
 }
 
 
 class _MovedModules(MetaPathFinder, Loader):
-    """Serves modules under the paths that they had in version 0.1, with a DeprecationWarning."""
+    """Imports modules of version 0.1 under their old paths, with a DeprecationWarning."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -86,9 +97,10 @@ class _MovedModules(MetaPathFinder, Loader):
         warnings.warn(f"{module.__name__} has moved to {' and '.join(homes)}", DeprecationWarning, stacklevel=2)
 
         def get(name: str) -> Any:
+            new_name = _RENAMED.get(name, name)
             for home in map(import_module, homes):
-                if hasattr(home, _RENAMED.get(name, name)):
-                    return getattr(home, _RENAMED.get(name, name))
+                if hasattr(home, new_name):
+                    return getattr(home, new_name)
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
 
         setattr(module, "__getattr__", get)  # noqa: B010

@@ -1,7 +1,7 @@
-"""One process or several: which one this is, where it computes, and how they agree.
+"""Data-parallel processes: rank, device and collective operations of this process.
 
-`torchrun --nproc-per-node N train.py ...` starts N processes, which find each other through environment variables. With
-no torchrun there is one process, and everything here does nothing.
+`torchrun --nproc-per-node N train.py ...` starts N processes, which find each other through environment variables.
+Without torchrun there is a single process, and the collective operations do nothing.
 """
 
 import os
@@ -17,7 +17,7 @@ from glimpse.errors import ConfigError
 
 
 class Processes(NamedTuple):
-    """This process among its peers."""
+    """Rank and device of this process, and the number of processes."""
 
     rank: int
     world_size: int
@@ -25,15 +25,15 @@ class Processes(NamedTuple):
 
     @property
     def main(self) -> bool:
-        """Whether this is the process that writes."""
+        """Whether this process writes files and prints."""
         return self.rank == 0
 
     def metadata(self) -> dict[str, str | int]:
-        """What the last bits of a result depend on."""
+        """The circumstances that results depend on beyond the settings, up to rounding."""
         return {"device": str(self.device), "processes": self.world_size, "threads": torch.get_num_threads()}
 
     def mean(self, x: Tensor) -> Tensor:
-        """The mean of x over all processes, which must hold equally many examples; has no gradient."""
+        """The mean of x over all processes, which must hold equally many examples. No gradient."""
         if self.world_size > 1:
             x = x.clone()
             dist.all_reduce(x)
@@ -47,17 +47,21 @@ class Processes(NamedTuple):
 
 
 def choose_device(name: str, local_rank: int = 0) -> torch.device:
-    """Turn "auto", "cpu", "cuda", "mps", "cuda:1" ... into a device that is there.
+    """Select a device that is available.
+
+    Args:
+        name: "auto", "cpu", "cuda", "cuda:1", "mps" ...; "auto" prefers cuda to mps to cpu.
+        local_rank: Number of the GPU for "cuda" and "auto".
 
     Raises:
-        ConfigError: If it is not there.
+        ConfigError: If there is no such device.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ConfigError(f"the device must be auto, cpu, cuda, mps or the like, got {name!r}") from error
+        raise ConfigError(f"the device must be auto, cpu, cuda, mps or another torch device, got {name!r}") from error
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", local_rank)
     try:
@@ -70,7 +74,15 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
 
 @contextmanager
 def processes(device: str = "auto", threads: int = 0) -> Iterator[Processes]:
-    """Join the processes that torchrun started, if it did, and leave them at the end."""
+    """Join the process group of torchrun, if there is one, and leave it at the end.
+
+    Args:
+        device: See `choose_device`.
+        threads: CPU threads of this process; 0: the default of torch.
+
+    Yields:
+        This process.
+    """
     rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     chosen = choose_device(device, int(os.environ.get("LOCAL_RANK", 0)))
     if threads:
@@ -80,7 +92,7 @@ def processes(device: str = "auto", threads: int = 0) -> Iterator[Processes]:
         return
     if chosen.type == "cuda":
         if ":" in device:
-            raise ConfigError(f"the device of several processes must be cuda, without a number, got {device!r}")
+            raise ConfigError(f"the device of several processes must be cuda without a number, got {device!r}")
         torch.cuda.set_device(chosen)
         dist.init_process_group("nccl", device_id=chosen)
     else:

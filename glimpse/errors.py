@@ -1,36 +1,48 @@
-"""Errors that a user can cause; their messages name what was wrong and what is valid."""
+"""Errors in input: settings, data, run folders. Their messages say what is wrong and what is valid."""
 
 
 class UserError(Exception):
-    """A mistake in what was asked for; the command line prints the message and exits with `exit_code`."""
+    """An error in the input; command lines print its message without a traceback and exit with `exit_code`."""
 
-    exit_code = 2  # nothing was begun
+    exit_code = 2  # of a command that did not start
 
 
 class ConfigError(UserError, ValueError):
-    """A setting that cannot be; the message names it, says what is valid, and what came."""
+    """An invalid setting or option."""
 
     def __init__(self, message: str, *, key: str | None = None):
-        """Make the error; `key` is the dotted name of the setting that is wrong, where there is one."""
+        """Create the error.
+
+        Args:
+            message: The setting, what is valid, and what was given: "X must be ..., got ...".
+            key: Dotted name of the setting; None: the error is not about a single setting.
+        """
         super().__init__(message)
         self.key = key
 
 
 class DataError(UserError, ValueError):
-    """Something is wrong with the data or its folder."""
+    """Data that cannot be read or used."""
 
 
 class RunError(UserError, RuntimeError):
-    """A run folder or checkpoint that cannot be used."""
+    """A run folder or checkpoint that cannot be read or used."""
 
 
 class NonFiniteError(RunError):
     """A loss or gradient is NaN or infinite."""
 
-    exit_code = 1  # the training had begun
+    exit_code = 1  # of a training that had started
 
 
 def require(ok: bool, key: str, expected: str, got: object) -> None:
-    """Raise a ConfigError unless an option or setting is as expected."""
+    """Raise a ConfigError unless a condition holds.
+
+    Args:
+        ok: The condition.
+        key: The option or setting that is wrong otherwise.
+        expected: What is valid, to follow "must be".
+        got: The value to show.
+    """
     if not ok:
         raise ConfigError(f"{key} must be {expected}, got {got!r}", key=key)

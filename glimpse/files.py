@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and packages that import their public names when these are first used."""
+"""Atomic file writing, checks of output paths, and lazy imports of the public names of packages."""
 
 import os
 import sys
@@ -14,32 +14,32 @@ from glimpse.errors import ConfigError
 def lazy_exports(
     package: str, homes: Mapping[str, str], names: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package whose public names are imported when they are first used.
+    """Create `__getattr__` and `__dir__` for a package that imports its public names on first use.
 
-    So importing a package costs nothing: `--help` and a mistyped setting are answered without waiting for torch.
+    Importing such a package is fast: `--help` and error messages about settings do not wait for torch.
 
     Args:
         package: Name of the package, `__name__`.
-        homes: For each public name, the module of the package that defines it.
-        names: All public names, if there are others that the package defines itself.
+        homes: For each lazy name, the module of the package that defines it.
+        names: All public names; empty: those in `homes`.
     """
 
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
-        setattr(sys.modules[package], name, value)  # found at once from now on
+        setattr(sys.modules[package], name, value)  # later accesses do not call this function
         return value
 
     return get, lambda: sorted(names or homes)
 
 
 def moved_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package that serves names which are elsewhere now, with a DeprecationWarning.
+    """Create `__getattr__` for a package whose old names are imported from their new modules with a DeprecationWarning.
 
     Args:
         package: Name of the package, `__name__`.
-        homes: For each old name, the new one with its module.
+        homes: For each old name, the new name with its module: "glimpse.models.rollout.Rollout".
     """
 
     def get(name: str) -> Any:
@@ -53,7 +53,7 @@ def moved_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that at any moment there is the old one or the new one, whole."""
+    """Write a file under a temporary name and rename it, so that the path always holds a complete file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
@@ -69,8 +69,8 @@ FIGURES, VIDEOS, PAGES = (".png", ".pdf", ".svg"), (".gif", ".mp4"), (".html", "
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that could not be made or written to."""
-    existing = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    """Raise ConfigError if an output folder cannot be created or written to."""
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not existing.is_dir():
         raise ConfigError(f"cannot make the folder {folder}: {existing} is not a folder")
     if not os.access(existing, os.W_OK):
@@ -78,7 +78,12 @@ def check_folder(folder: Path) -> None:
 
 
 def check_out(path: Path, suffixes: tuple[str, ...]) -> None:
-    """Refuse a file that could not be written, before the work for it is done."""
+    """Raise ConfigError if the output path of `--out` cannot be written.
+
+    Args:
+        path: The output path.
+        suffixes: Valid endings of its name.
+    """
     if path.suffix.lower() not in suffixes:
         raise ConfigError(f"--out must end in {' or '.join(suffixes)}, got {path}")
     if not path.absolute().parent.is_dir():

@@ -1,7 +1,7 @@
 """Make the tables of README.md and results/README.md from results/results.csv.
 
 python results/tables.py              write them between their marks
-python results/tables.py --check      only say whether they are up to date; exit code 1 if not
+python results/tables.py --check      only check whether they are up to date; exit code 1 if not
 """
 
 import argparse
@@ -11,7 +11,7 @@ from pathlib import Path
 from glimpse.errors import ConfigError, RunError
 from glimpse.evaluation.result_rows import read_rows
 from glimpse.files import write_atomically
-from glimpse.training.result_rows import origin
+from glimpse.training.result_rows import config_and_overrides
 from glimpse.training.run import Run
 from glimpse.training.zoo import shipped_models
 from glimpse.view.result_tables import (
@@ -19,8 +19,8 @@ from glimpse.view.result_tables import (
     ablation_table,
     captions_table,
     commands_table,
+    early_exit_table,
     fill,
-    lazy_table,
     main_table,
     section_table,
     translation_table,
@@ -29,7 +29,7 @@ from glimpse.view.tables import Table
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ("README.md", "results/README.md")
-# Errors in %, by task and by how the model reads; with 8 glimpses unless said.
+# Published errors in %, by task and read mode; 8 glimpses unless noted.
 PUBLISHED = {
     ("cluttered 60x60", "hard"): Published("4.04", "2.63 (tfRAM)"),
     ("cluttered 100x100", "hard"): Published("8.11", "5.9 (tfRAM)"),
@@ -44,14 +44,22 @@ SOURCES = (
 )
 
 
-def main(arguments: list[str]) -> int:
-    """Write or check the tables; returns the exit code: 0, 1 if they are not up to date, 2 if something is broken."""
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    """Write or check the tables; returns the exit code.
+
+    Args:
+        arguments: The command line.
+        root: The repository.
+
+    Returns:
+        0; 1 if the tables are not up to date; 2 if a file is missing or broken.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a table is not up to date")
     options = parser.parse_args(arguments)
     try:
-        tables = make_tables()
-        texts = {ROOT / name: (ROOT / name).read_text(encoding="utf-8") for name in TEXTS}
+        tables = make_tables(root / "results" / "results.csv")
+        texts = {root / name: (root / name).read_text(encoding="utf-8") for name in TEXTS}
         filled = {path: fill(text, tables) for path, text in texts.items()}
     except (ConfigError, RunError, ValueError, OSError) as error:
         print(f"tables.py: error: {error}", file=sys.stderr)
@@ -59,22 +67,22 @@ def main(arguments: list[str]) -> int:
     stale = [path for path, text in filled.items() if text != texts[path]]
     for path in stale:
         if options.check:
-            print(f"{path.relative_to(ROOT)} is not up to date: run python results/tables.py")
+            print(f"{path.relative_to(root)} is not up to date: run python results/tables.py")
         else:
             write_atomically(path, filled[path].encode())
-            print(f"Wrote {path.relative_to(ROOT)}")
+            print(f"Wrote {path.relative_to(root)}")
     return 1 if options.check and stale else 0
 
 
-def make_tables() -> dict[str, Table]:
-    """All tables, by the names that marks have."""
-    rows = read_rows(ROOT / "results" / "results.csv")
+def make_tables(file: Path) -> dict[str, Table]:
+    """Make all tables from the file of results, by the names of their marks."""
+    rows = read_rows(file)
     return {
         "main": main_table(rows, PUBLISHED, SOURCES, shipped_by_origin()),
         "controls": section_table(rows, "control", "Controls"),
         "paper": section_table(rows, "paper", "The paper's own recipe"),
         "ablation": ablation_table(rows),
-        "lazy": lazy_table(rows),
+        "lazy": early_exit_table(rows),
         "captions": captions_table(rows),
         "translation": translation_table(rows),
         "other": section_table(rows, "other", "Others"),
@@ -83,12 +91,8 @@ def make_tables() -> dict[str, Table]:
 
 
 def shipped_by_origin() -> dict[tuple[str, str], str]:
-    """Names of the shipped models, by config file and settings, as rows have them."""
-    found = {}
-    for name in shipped_models():
-        file, settings = origin(Run.open(name))
-        found[file, settings] = name
-    return found
+    """Return the names of the shipped models, by config file and overrides, as in the rows."""
+    return {config_and_overrides(Run.open(name)): name for name in shipped_models()}
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
-"""Attention to annotations: a distribution over L vectors of each example, and a context vector read from them.
+"""Attention to annotations: a distribution over the L annotation vectors of an example, read as a context vector.
 
-The state is the query, the annotations are keys and values, the scorer gives the relevance of each, a window may keep
-to those near a point ("local" attention), and what is read is the context vector. The papers of scorers and window are
-named in `scorers.py` and `window.py`.
+The state is the query, the annotations are keys and values, the scorer computes the logits, and a window can restrict
+them to a neighborhood of a predicted point ("local" attention). For the papers see `scorers.py` and `window.py`.
 
-Shapes: B batch, L places, N axes along which they lie, A annotation size, D state size, E size of the space where
-scores are computed.
+Shapes: B batch, L places, N axes of the places (1 sequence, 2 grid), A annotation size, D state size, E key size.
 """
 
 import math
@@ -22,29 +20,29 @@ from glimpse.attention.window import Window, grid_positions, sequence_positions
 
 
 class Annotations(NamedTuple):
-    """L annotation vectors of each example, with what scorer and window need of them computed once."""
+    """L annotation vectors per example, with keys and positions computed once."""
 
     values: Tensor  # (B, L, A)
     keys: Tensor  # (B, L, E)
-    mask: Tensor | None  # (B, L), true where there is an annotation
-    positions: Tensor | None = None  # (B, L, N), where they are; None without a window
-    extent: Tensor | None = None  # (B, N), how far they reach; None without a window
+    mask: Tensor | None  # (B, L) bool, false where padded; None: no padding
+    positions: Tensor | None = None  # (B, L, N); None without a window
+    extent: Tensor | None = None  # (B, N), length of each axis; None without a window
 
     def at(self, place: Tensor) -> Tensor:
-        """The annotations (B, A) at the indices (B,)."""
+        """Return the annotations (B, A) at the indices (B,)."""
         return self.values[torch.arange(len(place), device=place.device), place]
 
     def expect(self, attention: Categorical) -> Tensor:
-        """The weighted sum of all annotations (B, A)."""
+        """Return the weighted sum (B, A) of all annotations."""
         return (attention.weights.unsqueeze(1) @ self.values).squeeze(1)
 
     def rows(self, index: Tensor) -> "Annotations":
-        """Those of some of the examples only."""
+        """Return the annotations of a subset of the examples."""
         return Annotations._make(None if field is None else field[index] for field in self)
 
 
 def check_mask(mask: Tensor | None, annotations: Tensor) -> None:
-    """Refuse a mask that is not (B, L) for annotations (B, L, A), or leaves an example with none of them."""
+    """Raise a ValueError unless a mask is bool (B, L) for annotations (B, L, A), with one true per example at least."""
     if mask is None:
         return
     if mask.shape != annotations.shape[:2] or mask.dtype != torch.bool:
@@ -52,7 +50,7 @@ def check_mask(mask: Tensor | None, annotations: Tensor) -> None:
             f"mask must be bool of shape {tuple(annotations.shape[:2])}, got {mask.dtype} {tuple(mask.shape)}"
         )
     if not bool(mask.any(1).all()):
-        raise ValueError("mask leaves an example with no annotation to look at")
+        raise ValueError("mask must be true for at least one annotation of each example, got an example without any")
 
 
 class Attention(AttentionBase[Categorical]):
@@ -72,14 +70,13 @@ class Attention(AttentionBase[Categorical]):
         """Create the attention.
 
         Args:
-            state_dim: Size D of the state that asks.
+            state_dim: Size D of the state, the query.
             annotation_dim: Size A of an annotation.
-            mode: Whether one annotation is picked ("hard") or all are averaged ("soft").
+            mode: Read mode, "hard" (one annotation is sampled) or "soft" (weighted sum of all).
             scorer: A key of `SCORERS`.
-            dim: Size E of the space where additive and scaled dot-product scores are computed, and of the hidden layer
-                that places the window.
-            window: How many places to look to either side of a point that the state predicts; None for all there are.
-            axes: With a window, the number N of axes along which annotations lie: 1 in a row, 2 on a grid.
+            dim: Key size E of the additive and scaled dot-product scorers, and hidden size of the window's prediction.
+            window: Radius, in places, of the window around a predicted point; None: no window.
+            axes: Number N of axes of a window, 1 for a sequence or 2 for a grid.
         """
         super().__init__(mode)
         if scorer not in SCORERS:
@@ -95,13 +92,14 @@ class Attention(AttentionBase[Categorical]):
         grid: tuple[int, int] | None = None,
         detach_keys: bool = False,
     ) -> Annotations:
-        """Prepare annotations for any number of looks.
+        """Compute keys, values and positions of annotations, once for any number of reads.
 
         Args:
             annotations: (B, L, A).
-            mask: (B, L), true where there is an annotation; all of them if not given.
-            grid: The rows and columns that make up L, of which only a window along two axes takes note; it needs them.
-            detach_keys: Keep the gradient of where to look from what made the annotations; that of what is seen passes.
+            mask: (B, L) bool, false where padded; None: no padding.
+            grid: Number of rows and columns, whose product is L; needed by a window along two axes.
+            detach_keys: Whether to detach the annotations from the keys, so that the attention weights have no
+                gradient with respect to the encoder; the values keep theirs.
         """
         if annotations.dim() != 3:
             raise ValueError(f"annotations must have shape (B, L, A), got {tuple(annotations.shape)}")
@@ -124,7 +122,7 @@ class Attention(AttentionBase[Categorical]):
         logits = self.scorer(state, memory.keys)
         if self.window is not None:
             if memory.positions is None:
-                raise ValueError("memory must have positions for a window, as `annotate` of this attention gives them")
+                raise ValueError("memory must have positions for a window, as made by `annotate` of this attention")
             logits = logits + self.window(state, memory.positions, memory.extent)
         if memory.mask is not None:
             logits = logits.masked_fill(~memory.mask, -math.inf)

@@ -1,11 +1,9 @@
-"""Distributions over places to look: normal over points of the plane, categorical over annotations.
+"""Distributions over places, and the random numbers to sample them with.
 
-Attention is a distribution over places. A place is a point of the plane (`Gaussian`) or one of L annotations
-(`Categorical`). Both can be sampled, asked for their most likely place, and asked for the log-probability of a
-place; what can be read under them (`sensor.View`, `attention.Annotations`) can be read at one place or averaged
-over all.
+Attention is a distribution over places: a place is a point of the plane (`Gaussian`) or one of L annotations
+(`Categorical`). Both have `sample`, `mode` (the most likely place), `log_prob` and `entropy`.
 
-Shapes: B batch, L places, P numbers of a location (2 on the plane).
+Shapes: B batch, L places, P coordinates of a location (2 on the plane).
 """
 
 import math
@@ -18,22 +16,28 @@ from torch import Tensor
 
 
 class Noise:
-    """The only source of random numbers in a rollout: draws for a whole batch, hands out this process's rows.
+    """The source of all random numbers of a rollout.
 
-    When a batch is shared between processes each draws the noise of the whole batch from the same seed and keeps its
-    own rows, so that N processes look where one would have looked.
+    When several processes share a batch, each draws the numbers of the whole batch from the same seed and keeps its
+    own rows, so that N processes sample the same places as one process would.
     """
 
     def __init__(self, seed: int | None = None, *, rank: int = 0, world_size: int = 1):
-        """Create a stream; without a seed it follows torch's global generator."""
+        """Create a stream of random numbers.
+
+        Args:
+            seed: Seed of the stream; None: draw from torch's global generator.
+            rank: Index of this process.
+            world_size: Number of processes that share the batch.
+        """
         self._generator = None if seed is None else torch.Generator().manual_seed(seed)
         self._rank = rank
         self._world_size = world_size
-        self._rows: Tensor | None = None  # rows that are handed out, of so many
+        self._rows: Tensor | None = None  # rows to return, out of `_size`; None: all
         self._size = 0
 
     def fork(self) -> "Noise":
-        """A second stream that will give what this one is about to give."""
+        """Return a copy of the stream, which will draw the same numbers as this one."""
         twin = Noise(rank=self._rank, world_size=self._world_size)
         twin._generator = torch.Generator()
         twin._generator.set_state(torch.get_rng_state() if self._generator is None else self._generator.get_state())
@@ -41,34 +45,34 @@ class Noise:
         return twin
 
     def same_for_all(self) -> "Noise":
-        """The same stream, of which every process is handed the same rows, as many as it asks for."""
+        """Return a view of the stream whose numbers are the same in every process."""
         whole = Noise()
         whole._generator = self._generator
         return whole
 
     def rows(self, index: Tensor, size: int) -> "Noise":
-        """The same stream for some of the rows: each is handed what it would get among all.
+        """Return a view of the stream for a subset of the batch: each row gets the numbers it has in the whole batch.
 
         Args:
-            index: (R,), which rows.
-            size: Of how many; of those that this stream hands out, if it is for some already.
+            index: (R,), the rows.
+            size: Number of rows of this stream, from which `index` selects.
         """
-        some = Noise(rank=self._rank, world_size=self._world_size)
-        some._generator = self._generator
-        some._rows, some._size = (index, size) if self._rows is None else (self._rows[index], self._size)
-        return some
+        subset = Noise(rank=self._rank, world_size=self._world_size)
+        subset._generator = self._generator
+        subset._rows, subset._size = (index, size) if self._rows is None else (self._rows[index], self._size)
+        return subset
 
     def normal(self, like: Tensor) -> Tensor:
-        """Standard normal numbers of the shape, type and device of `like` (B, ...)."""
+        """Draw standard normal numbers with the shape, dtype and device of `like` (B, ...)."""
         return self._draw(torch.randn, like)
 
     def uniform(self, like: Tensor) -> Tensor:
-        """Uniform numbers in [0, 1) of the shape, type and device of `like` (B, ...)."""
+        """Draw uniform numbers in [0, 1) with the shape, dtype and device of `like` (B, ...)."""
         return self._draw(torch.rand, like)
 
-    def dropout(self, x: Tensor, part: float) -> Tensor:
-        """Dropout of x (B, ...): a part of it becomes zero, and the rest grows so that the mean stays the same."""
-        return x if part == 0 else x * (self.uniform(x) >= part) / (1 - part)
+    def dropout(self, x: Tensor, p: float) -> Tensor:
+        """Set each element of x (B, ...) to zero with probability p, and scale the others by 1 / (1 - p)."""
+        return x if p == 0 else x * (self.uniform(x) >= p) / (1 - p)
 
     def _draw(self, draw: Callable[..., Tensor], like: Tensor) -> Tensor:
         rows = like.shape[0] if self._rows is None else self._size
@@ -78,33 +82,33 @@ class Noise:
 
 
 class Gaussian(NamedTuple):
-    """Independent normal distributions of the numbers of a location, x and y on the plane."""
+    """Independent normal distributions of the coordinates of a location, x and y on the plane."""
 
     mean: Tensor  # (B, P)
     std: Tensor  # (B, P)
 
     def sample(self, noise: Noise) -> Tensor:
-        """A point (B, P), cut off from the graph: how it was found is the business of its log-probability."""
+        """Sample a point (B, P), detached; only its log-probability has a gradient."""
         return (self.mean + self.std * noise.normal(self.mean)).detach()
 
     def mode(self) -> Tensor:
-        """The most likely point (B, P), which is the mean."""
+        """Return the most likely point (B, P), the mean."""
         return self.mean
 
     def log_prob(self, place: Tensor) -> Tensor:
-        """The log-density (B,) of the points (B, P)."""
+        """Return the log-density (B,) of the points (B, P)."""
         z = (place - self.mean) / self.std
         return (-0.5 * z.square() - self.std.log() - 0.5 * math.log(2 * math.pi)).sum(-1)
 
     def entropy(self) -> Tensor:
-        """The differential entropy (B,)."""
+        """Return the differential entropy (B,)."""
         return (self.std.log() + 0.5 * math.log(2 * math.pi * math.e)).sum(-1)
 
 
 class Categorical(NamedTuple):
-    """A choice of one of L places."""
+    """A categorical distribution over L places."""
 
-    logits: Tensor  # (B, L); minus infinity where there is nothing to look at
+    logits: Tensor  # (B, L); minus infinity at masked places
 
     @property
     def weights(self) -> Tensor:
@@ -112,25 +116,25 @@ class Categorical(NamedTuple):
         return self.logits.softmax(-1)
 
     def sample(self, noise: Noise) -> Tensor:
-        """An index (B,), by the Gumbel trick: the largest of logits plus Gumbel noise."""
+        """Sample an index (B,) by the Gumbel-max trick: the argmax of logits plus Gumbel noise."""
         uniform = noise.uniform(self.logits).clamp(min=torch.finfo(self.logits.dtype).tiny)
         return (self.logits.detach() - (-uniform.log()).log()).argmax(-1)
 
     def mode(self) -> Tensor:
-        """The most likely index (B,)."""
+        """Return the most likely index (B,)."""
         return self.logits.argmax(-1)
 
     def log_prob(self, place: Tensor) -> Tensor:
-        """The log-probability (B,) of the indices (B,)."""
+        """Return the log-probability (B,) of the indices (B,)."""
         return self.logits.log_softmax(-1).gather(-1, place.unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        """The entropy (B,), in nats."""
+        """Return the entropy (B,), in nats."""
         log_weights = self.logits.log_softmax(-1)
-        # Finite, so that a place of probability 0 adds 0 and not NaN, to the gradient too.
+        # Clamped, so that a place of probability 0 contributes 0 and not NaN to the value and the gradient.
         return -(log_weights.exp() * log_weights.clamp(min=torch.finfo(log_weights.dtype).min)).sum(-1)
 
     @classmethod
     def one_hot(cls, place: Tensor, num_places: int, dtype: torch.dtype) -> "Categorical":
-        """All probability on the indices (B,)."""
+        """Return the distribution with probability 1 at the indices (B,)."""
         return cls(F.one_hot(place, num_places).to(dtype).log())

@@ -1,11 +1,10 @@
-"""Rules that place glimpses: controls, to know what choosing places is worth, and the first glimpse of a model.
+"""Rules that place glimpses: controls without a learned policy, and the first glimpse of a learned policy.
 
-A recurrent attention model whose glimpses are placed by one of these rules is trained and scored like any other, but
-has no policy to learn. The first glimpse of an ordinary model is placed by one of them too.
+A recurrent attention model whose glimpses are placed by a rule is trained and scored like any other; the difference to
+a learned policy is what the policy contributes.
 
-A rule is a function of the number of the glimpse, from 0, and of the scene, that returns locations (B, 2). Adding one
-takes a function here, registered by the name that a config gives. This module is imported with the settings, so it does
-not import torch.
+A rule is a function of the index of the glimpse, from 0, and of the scene, that returns locations (B, 2). To add one,
+register a function here under its name in configs. The settings import this module, so it does not import torch.
 
 Shapes: B batch, T glimpses.
 """
@@ -27,15 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlacementRule:
-    """A function that places glimpses, and what it needs."""
+    """A function that places glimpses, with its requirements."""
 
     name: str
     place: Callable[[int, Scene], Tensor]
-    needs_boxes: bool = False  # of the digits: it is an oracle
-    is_random: bool = False  # draws random numbers, even where nothing else is sampled
+    needs_boxes: bool = False  # needs the bounding boxes of the digits
+    is_random: bool = False  # draws random numbers, in a greedy or soft rollout too
 
     def __call__(self, t: int, scene: Scene) -> Tensor:
-        """Where glimpse t, from 0, lies: (B, 2)."""
+        """Return the location (B, 2) of glimpse t, from 0."""
         return self.place(t, scene)
 
 
@@ -45,7 +44,7 @@ RULES: Registry[PlacementRule] = Registry("attention.policy")
 def _rule(
     name: str, *, needs_boxes: bool = False, is_random: bool = False
 ) -> Callable[[Callable[[int, Scene], Tensor]], Callable[[int, Scene], Tensor]]:
-    """Decorate a function to make it a rule of this name."""
+    """Register the decorated function as a rule of this name."""
 
     def register(place: Callable[[int, Scene], Tensor]) -> Callable[[int, Scene], Tensor]:
         RULES.register(name)(PlacementRule(name, place, needs_boxes, is_random))
@@ -56,30 +55,30 @@ def _rule(
 
 @_rule("center")
 def center(t: int, scene: Scene) -> Tensor:
-    """In the middle of the image."""
+    """Place every glimpse at the center of the image."""
     return _zeros(scene)
 
 
 @_rule("random", is_random=True)
 def uniform(t: int, scene: Scene) -> Tensor:
-    """Uniformly anywhere on the image."""
+    """Sample locations uniformly over the image."""
     return scene.noise.uniform(_zeros(scene)) * 2 - 1
 
 
 @_rule("raster")
 def raster_scan(t: int, scene: Scene) -> Tensor:
-    """On a grid, line by line."""
+    """Scan a grid row by row."""
     places = raster(scene.num_glimpses).to(device=scene.images.device, dtype=scene.dtype)
     return places[t].expand(len(scene.images), 2)
 
 
 @_rule("oracle", needs_boxes=True)
 def oracle(t: int, scene: Scene) -> Tensor:
-    """In the middle of the digit, of several digits on one after the other."""
+    """Place each glimpse at the center of a digit's box; several digits take turns."""
     from glimpse.attention.sensor import from_pixels
 
     if scene.boxes is None or scene.boxes.shape[1] == 0:
-        raise ValueError("an oracle needs boxes (B, N, 4) of the digits, got none")
+        raise ValueError("boxes must be (B, N, 4) with N >= 1 for the rule oracle, got none")
     corners = scene.boxes[:, t % scene.boxes.shape[1]].to(device=scene.images.device, dtype=scene.dtype)
     return from_pixels((corners[:, :2] + corners[:, 2:]) / 2, *scene.images.shape[2:])
 
@@ -89,9 +88,9 @@ def _zeros(scene: Scene) -> Tensor:
 
 
 def raster(num_glimpses: int) -> Tensor:
-    """The places (T, 2) of a raster: centers of the first T cells, in reading order, of the squarest grid that has T.
+    """Return the locations (T, 2) of a raster: the first T cell centers, row by row, of the squarest sufficient grid.
 
-    Of six glimpses three lie in each of two rows; of seven, the last row of three has one.
+    Six glimpses are two rows of three; seven are two rows of three and a third row with one.
     """
     import torch
 

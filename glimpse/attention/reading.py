@@ -1,22 +1,21 @@
 """Attention: a distribution over places, and two ways to read from it.
 
-Everything that attends in this package goes through `read`. The hard read samples a place and is trained by
-REINFORCE, with the log-probability it returns; the soft read is the expectation over all places and is trained by
-back-propagation. What a place is makes the difference between the two modules:
+Every attention of this package reads through `read`. A hard read samples a place and is trained by REINFORCE, with the
+log-probability it returns; a soft read is the expectation over all places and is trained by back-propagation. There are
+two modules, which differ in what a place is:
 
 * `LocationAttention`: a point of the plane. Reads patches from a `sensor.View`.
 * `Attention`: one of L annotation vectors. Reads a context vector from `Annotations`.
 
-In other words for the same things: the state is the query (the "scratchpad"), the annotations are keys and values
-(the "notes"), the scorer gives the relevance of each, a window may keep to those near a point ("local" attention), and
-what is read is the context vector.
+Terms: the state is the query, the annotations are keys and values, the scorer computes the logits, a window restricts
+them to a neighborhood of a predicted point ("local" attention), and the result of a read is the context vector.
 
-What is read forward and which gradient flows back are two things: a straight-through read is hard forward and soft
-backward. It is an estimator's choice, and no third mode.
+A straight-through read is hard in the forward pass and soft in the backward pass. The estimator chooses it; it is not
+a third read mode.
 
 Papers: Recurrent Models of Visual Attention (arXiv:1406.6247), 3.1 and 3.2; Show, Attend and Tell
-(arXiv:1502.03044), 4.1 stochastic "hard" and 4.2 deterministic "soft" attention. Those of the scorers and of the window
-are named in `scorers.py` and `window.py`. Straight-through: arXiv:1308.3432, section 4.
+(arXiv:1502.03044), 4.1 stochastic "hard" and 4.2 deterministic "soft" attention; straight-through: arXiv:1308.3432,
+section 4. For scorers and windows see `scorers.py` and `window.py`.
 
 Shapes: B batch, L places, P numbers of a location (2 on the plane), N axes along which annotations lie, A annotation
 size, D state size, E size of the space where scores are computed.
@@ -40,23 +39,23 @@ _Given = TypeVar("_Given", bound=Gaussian | Categorical, contravariant=True)
 class Reading(NamedTuple, Generic[Distribution]):
     """The result of one read."""
 
-    context: Tensor  # (B, ...): what was read: patches, or a context vector
-    place: Tensor  # (B, P) or (B,): where: the place read (hard), or the most likely one (soft)
-    log_prob: Tensor | None  # (B,): of that place; None when all places were averaged (soft)
-    attention: Distribution  # the distribution it was read from
+    context: Tensor  # (B, ...): patches, or a context vector
+    place: Tensor  # (B, P) or (B,): the place read (hard), or the most likely one (soft)
+    log_prob: Tensor | None  # (B,): log-probability of the place; None of a soft read
+    attention: Distribution  # the distribution over places
 
 
 class Memory(Protocol[_Given]):
-    """What can be read: at one place, or averaged over a distribution of places."""
+    """Values at places, which can be read at one place or averaged over a distribution of places."""
 
     def at(self, place: Tensor, /) -> Tensor:
-        """Return what is there (B, ...)."""
+        """Return the values (B, ...) at one place per example."""
 
     def expect(self, attention: _Given, /) -> Tensor:
         """Return the expectation of `at` (B, ...)."""
 
     def rows(self, index: Tensor, /) -> Self:
-        """Return the memory of some of the examples only."""
+        """Return the memory of a subset of the examples."""
 
 
 def read(
@@ -68,21 +67,23 @@ def read(
     noise: Noise | None = None,
     straight_through: bool = False,
 ) -> Reading[Distribution]:
-    """Read from memory where attention is: the one idea of this package.
+    """Read from a memory under a distribution over places.
 
-    Which gradient goes where. Soft: back-propagation reaches the distribution through the expectation. Hard: the place
-    is a number like any other, cut off from the graph, so what is read tells the distribution nothing; only the
-    log-probability leads back to it. Hard and straight-through: the place and what is read there are those of the hard
-    read, and their gradient is that of the soft read, to the distribution and to the memory. It has no variance beside
-    that of the forward pass, and a bias wherever the loss is not linear in what is read.
+    Gradients. Soft: back-propagation reaches the distribution through the expectation. Hard: the place is detached, so
+    only the log-probability has a gradient to the distribution. Hard and straight-through: context and place are those
+    of the hard read, and their gradient, to the distribution and to the memory, is that of the soft read. It has no
+    variance besides that of the forward pass, and is biased unless the loss is linear in the context.
 
     Args:
-        attention: Where to look.
-        memory: What to look at.
+        attention: Distribution over places.
+        memory: Values to read.
         mode: "soft" averages over all places, "hard" picks one.
-        sample: Whether a hard read samples its place, or takes the most likely one (greedy).
-        noise: The random numbers to sample with.
-        straight_through: Whether the gradient of a hard read is that of the soft one; of no effect on a soft read.
+        sample: Whether a hard read samples its place; otherwise it takes the most likely one (greedy).
+        noise: Random numbers to sample with; None: torch's global generator.
+        straight_through: Whether a hard read has the gradient of the soft read; no effect on a soft read.
+
+    Returns:
+        The reading, with a context of the same shape in both modes.
     """
     if mode not in ("hard", "soft"):
         raise ValueError(f"mode must be 'hard' or 'soft', got {mode!r}")
@@ -94,7 +95,7 @@ def read(
 
 
 def _with_soft_gradient(reading: Reading[Distribution], memory: Memory[Distribution]) -> Reading[Distribution]:
-    """A hard reading whose context and place have the gradient of the soft one; the log-probability keeps its own."""
+    """Give context and place of a hard reading the gradient of the soft read; the log-probability keeps its own."""
     context = _with_gradient_of(memory.expect(reading.attention), reading.context)
     if not reading.place.is_floating_point():  # the index of an annotation has no gradient
         return reading._replace(context=context)
@@ -102,12 +103,12 @@ def _with_soft_gradient(reading: Reading[Distribution], memory: Memory[Distribut
 
 
 def _with_gradient_of(expectation: Tensor, value: Tensor) -> Tensor:
-    """The value, with the gradient of the expectation: what is added to it is exactly zero."""
+    """Return the value with the gradient of the expectation; the term that is added is exactly zero."""
     return value.detach() + (expectation - expectation.detach())
 
 
 class AttentionBase(nn.Module, Generic[Distribution]):
-    """What the two attentions share: `where` says where to look, `forward` looks there."""
+    """Base class of attention modules: `where` computes the distribution over places, `forward` reads under it."""
 
     def __init__(self, mode: ReadMode):
         super().__init__()
@@ -129,21 +130,33 @@ class AttentionBase(nn.Module, Generic[Distribution]):
         noise: Noise | None = None,
         straight_through: bool = False,
     ) -> Reading[Distribution]:
-        """Decide by the state (B, D) where to look, and read there (see `read`; `mode` overrides the module's own)."""
+        """Read under the distribution that the state (B, D) gives.
+
+        Args:
+            state: (B, D).
+            memory: Values to read.
+            mode: Read mode, "hard" or "soft"; None: the module's own mode.
+            sample: See `read`.
+            noise: See `read`.
+            straight_through: See `read`.
+        """
         attention, mode = self.where(state, memory), mode or self.mode
         if mode == "soft" or straight_through:
             self.clip_gradient(attention)
         return read(attention, memory, mode, sample=sample, noise=noise, straight_through=straight_through)
 
     def clip_gradient(self, attention: Distribution) -> None:
-        """Clip the gradient that an expectation will send back to its distribution; here, not at all."""
+        """Clip the gradient of an expectation with respect to its distribution; the base class does not clip."""
+
+    def set_std(self, std: float) -> None:
+        """Set the fixed std of the location; no effect on attention to annotations."""
 
 
 class LocationAttention(AttentionBase[Gaussian]):
     """Attention to points of the plane: a state gives a Gaussian over locations.
 
-    Departures from RAM: the mean may go through tanh, which keeps it (not the samples) on the image; the std may be
-    learned; and the read may be soft.
+    Departures from RAM: the mean can go through tanh, which keeps it (not the samples) on the image; the std can be
+    learned; the read can be soft.
     """
 
     location_dim = 2  # x and y
@@ -163,16 +176,16 @@ class LocationAttention(AttentionBase[Gaussian]):
         """Create the location head.
 
         Args:
-            state_dim: Size of the state that decides where to look.
-            mode: Whether places are sampled ("hard") or averaged over ("soft").
-            std: Standard deviation of the location, where the half side of the image is 1; a schedule may change it
-                later (`set_std`). With `learn_std`, where learning starts.
-            learn_std: Whether the state decides the std as well.
+            state_dim: Size D of the state.
+            mode: Read mode, "hard" (sampled places) or "soft" (averaged over places).
+            std: Standard deviation of the location, in units of half the image side; `set_std` changes it later. With
+                `learn_std`, the initial value.
+            learn_std: Whether the std is a function of the state.
             tanh_mean: Whether the mean goes through tanh.
-            max_grad_norm: Largest norm of the gradient that a soft or straight-through read sends back to the mean, of
-                one example; None for no limit. Where one looks depends on what was seen, which depends on where one
-                looked: the gradient may grow several times over through every glimpse that it passes on its way back.
-            min_std: The least std that can be learned.
+            max_grad_norm: Maximum norm, per example, of the gradient of a soft or straight-through read with respect
+                to the mean; None for no limit. A location depends on earlier readings, which depend on earlier
+                locations, so the gradient can grow by a factor at every glimpse that it passes.
+            min_std: Lower bound of a learned std.
         """
         super().__init__(mode)
         if not std > 0:
@@ -190,7 +203,7 @@ class LocationAttention(AttentionBase[Gaussian]):
             nn.init.constant_(self.std_head.bias, math.log(math.expm1(max(std - min_std, 1e-3))))
 
     def set_std(self, std: float) -> None:
-        """Set the fixed std, as a schedule does; it is saved with the weights."""
+        """Set the fixed std, for a schedule; it is saved with the weights."""
         self.std.fill_(std)
 
     def where(self, state: Tensor, memory: Any = None) -> Gaussian:
@@ -203,9 +216,9 @@ class LocationAttention(AttentionBase[Gaussian]):
         return self.at_fixed_std(mean)
 
     def clip_gradient(self, attention: Gaussian) -> None:
-        """Clip the gradient of each mean by itself.
+        """Clip the norm of the gradient of each example's mean.
 
-        Losses are means over the batch, so of an example's own gradient one part in B arrives here.
+        Losses are means over the batch, so the gradient here is 1 / B of the gradient of an example's own loss.
         """
         if self.max_grad_norm is None or not attention.mean.requires_grad:
             return
@@ -213,7 +226,7 @@ class LocationAttention(AttentionBase[Gaussian]):
         attention.mean.register_hook(lambda g: g * (largest / g.norm(dim=1, keepdim=True).clamp(min=largest)))
 
     def at_fixed_std(self, mean: Tensor) -> Gaussian:
-        """A Gaussian of the fixed std around given points (B, P)."""
+        """Return a Gaussian of the fixed std around the points (B, P)."""
         return Gaussian(mean, self.std.expand_as(mean))
 
 
@@ -222,13 +235,14 @@ R = TypeVar("R")
 
 
 def renamed_keywords(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function whose keywords have changed: one of version 0.1 is a TypeError that names the new one."""
+    """Decorate a function whose keywords were renamed: an old keyword raises a TypeError that names the new one."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
         def checked(*args: P.args, **options: P.kwargs) -> R:
-            if old := next((name for name in names if name in options), None):
-                raise TypeError(f"the keyword {old} is now {names[old]}")
+            for old, new in names.items():
+                if old in options:
+                    raise TypeError(f"the keyword {old} is now {new}")
             return function(*args, **options)
 
         return checked

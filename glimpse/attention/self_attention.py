@@ -1,15 +1,14 @@
-"""Self-attention: annotations that look at each other before anyone looks at them.
+"""Multi-head self-attention over annotations, between an encoder and the attention of a decoder.
 
-Attention Is All You Need (arXiv:1706.03762), 3.2 and 3.3. Each of the L annotations asks, as the state of a decoder
-does, with a query of its own, and reads softly from all of them, itself included; `scaled_dot` is the score of the
-scorer of that name, for many queries at a time. Several heads do so side by side, each in a part of the space.
+Attention Is All You Need (arXiv:1706.03762), 3.2 and 3.3. Each of the L annotations is a query and reads softly from
+all of them, itself included; the score is that of the scorer `scaled_dot`, for many queries at once. Each head works
+in its own subspace.
 
-Nothing here knows where an annotation is: if they change places, so does what is made of them, and that is all. What an
-annotation has to say of its place comes with it, from the encoder: a recurrent one has counted the steps,
-`SmallEncoder` adds the place, and the convolutions of a backbone notice the edges of the image.
+The layers are equivariant to permutations of the annotations. Positions come from the encoder: a recurrent encoder
+counts steps, `SmallEncoder` adds a position encoding, and zero padding shows a backbone the edges of the image.
 
-Departures from the paper: norms come before attention and layers, not after the sums (arXiv:2002.04745), so that what
-is passed on is a plain sum that begins with the annotation itself, and no warm-up is needed; there is no dropout.
+Departures from the paper: layer normalization comes before attention and feed-forward layers (pre-norm,
+arXiv:2002.04745), so that no warm-up is needed; there is no dropout.
 
 Shapes: B batch, L places, A annotation size, H heads, E = A / H size of a head.
 """
@@ -26,14 +25,14 @@ from glimpse.attention.scorers import scaled_dot
 
 
 class SelfAttentionOutput(NamedTuple):
-    """Annotations that have looked at each other."""
+    """The result of a self-attention layer."""
 
     annotations: Tensor  # (B, L, A)
-    weights: Tensor | None  # (B, H, L, L): of row i, how much annotation i looked at each; None if not asked for
+    weights: Tensor | None  # (B, H, L, L): row i has the weights of query i; None unless `need_weights`
 
 
 class SelfAttention(nn.Module):
-    """softmax(q . k / sqrt(E)) v in each head, and a linear layer of what all heads have read."""
+    """softmax(q . k / sqrt(E)) v in each head, then a linear layer over the concatenated heads."""
 
     def __init__(self, *, dim: int, heads: int = 4):
         """Create the attention for annotations of size `dim`, which must be a multiple of `heads`."""
@@ -49,33 +48,32 @@ class SelfAttention(nn.Module):
     def forward(
         self, annotations: Tensor, mask: Tensor | None = None, *, need_weights: bool = False
     ) -> SelfAttentionOutput:
-        """Let annotations look at each other.
+        """Apply self-attention.
 
         Args:
             annotations: (B, L, A).
-            mask: (B, L), true where there is an annotation; all of them if not given. The others are not looked at;
-                what they themselves become means nothing.
-            need_weights: Whether to return the weights too. They are then computed one by one; torch's own fused
-                function, which takes less time and memory, does not tell them.
+            mask: (B, L) bool, false where padded; None: no padding. Padded annotations are not attended to; their own
+                outputs are meaningless.
+            need_weights: Whether to return the weights, which takes more time and memory than torch's fused function.
         """
         check_mask(mask, annotations)
         queries, keys, values = (
             layer(annotations).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, L, E)
             for layer in (self.query, self.key, self.value)
         )
-        seen = None if mask is None else mask[:, None, None]  # (B, 1, 1, L)
+        key_mask = None if mask is None else mask[:, None, None]  # (B, 1, 1, L)
         weights = None
         if need_weights:
             logits = scaled_dot(queries, keys)
-            weights = Categorical(logits if seen is None else logits.masked_fill(~seen, -torch.inf)).weights
+            weights = Categorical(logits if key_mask is None else logits.masked_fill(~key_mask, -torch.inf)).weights
             read = weights @ values
         else:
-            read = F.scaled_dot_product_attention(queries, keys, values, attn_mask=seen)
+            read = F.scaled_dot_product_attention(queries, keys, values, attn_mask=key_mask)
         return SelfAttentionOutput(self.join(read.transpose(1, 2).flatten(2)), weights)
 
 
 class SelfAttentionBlock(nn.Module):
-    """Self-attention, then two layers at each place with ReLU between them; both are added to what they are given."""
+    """A pre-norm transformer block: self-attention and a two-layer ReLU network, each with a residual connection."""
 
     def __init__(self, *, dim: int, heads: int):
         super().__init__()
@@ -93,15 +91,15 @@ class SelfAttentionBlock(nn.Module):
 
 
 class SelfAttentionStack(nn.Module):
-    """Layers of self-attention, to stand between what makes annotations and what reads them."""
+    """A stack of self-attention blocks between an encoder and a decoder."""
 
     def __init__(self, *, dim: int, heads: int = 4, num_layers: int = 1):
-        """Create the layers.
+        """Create the blocks.
 
         Args:
             dim: Size A of an annotation.
             heads: Number H of heads, a divisor of `dim`.
-            num_layers: Number of layers.
+            num_layers: Number of blocks.
         """
         super().__init__()
         if num_layers < 1:
@@ -109,15 +107,15 @@ class SelfAttentionStack(nn.Module):
         self.layers = nn.ModuleList(SelfAttentionBlock(dim=dim, heads=heads) for _ in range(num_layers))
 
     def forward(self, annotations: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Mix annotations (B, L, A), of which the mask (B, L) may leave some out, into as many new ones."""
+        """Return new annotations (B, L, A); the mask (B, L) is false where padded."""
         for layer in self.layers:
             annotations = layer(annotations, mask).annotations
         return annotations
 
     def attention_maps(self, annotations: Tensor, mask: Tensor | None = None) -> Tensor:
-        """What looked at what: the weights (layers, B, H, L, L), for pictures."""
+        """Return the attention weights (layers, B, H, L, L) of all blocks."""
         weights = []
         for layer in self.layers:
-            annotations, seen = layer(annotations, mask, need_weights=True)
-            weights.append(seen)
+            annotations, layer_weights = layer(annotations, mask, need_weights=True)
+            weights.append(layer_weights)
         return torch.stack(weights)

@@ -1,34 +1,36 @@
-"""The glimpse sensor: images in, multi-scale patches at a location out.
+"""The glimpse sensor: multi-scale patches of an image at a location.
 
-Recurrent Models of Visual Attention (arXiv:1406.6247), section 3.1, "Sensor". A glimpse is K concentric
-squares of side G, fG, f^2 G, ... pixels, each reduced to G x G by averaging, so that every patch has the same
-size and the outer ones see more and sharpness falls off with distance.
+Recurrent Models of Visual Attention (arXiv:1406.6247), section 3.1, "Sensor". A glimpse is K concentric squares of
+side G, fG, f^2 G, ... pixels, each reduced to G x G by averaging: all patches have the same size, and resolution
+decreases from the center outwards.
 
-A place is read in two ways:
+There are two ways to read:
 
 * `View.at(location)`: the patches at one location (the *hard* read);
-* `View.expect(attention)`: the exact expectation of those same patches when the location is Gaussian (the
-  *soft* read), differentiable in mean and std. As std goes to 0 it becomes the hard read.
+* `View.expect(attention)`: the exact expectation of these patches for a Gaussian location (the *soft* read),
+  differentiable in mean and std. As std goes to 0 it becomes the hard read.
 
-Coordinates, for the whole package. A location is (x, y); -1 is the left or top *edge* of the image and +1 the
-right or bottom edge, as in `grid_sample(align_corners=False)`. `to_pixels` and its inverse are the only conversions.
-Locations may lie off the image: everything outside it is background.
+Coordinates, in the whole package: a location is (x, y), where -1 is the left or top *edge* of the image and +1 the
+right or bottom edge, as in `grid_sample(align_corners=False)`; `to_pixels` and its inverse are the only conversions.
+Locations can lie outside the image, where everything is background.
 
 Shapes: B batch, C channels, H x W image, K scales, G patch side, S side of the largest square.
 """
 
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
+from glimpse.attention.distributions import Gaussian
+from glimpse.attention.reading import Memory
 from glimpse.attention.sensor_views import CropView, TableView, View, table_dtype
 
 Plan = Literal["auto", "table", "crop"]
 
-# Relative cost of the two hard plans: ns per element on a 2-core CPU (`python benchmarks/sensor.py --fit`).
+# Relative cost of the two plans of hard reads: ns per element on a 2-core CPU (`python benchmarks/sensor.py --fit`).
 TABLE_BUILD, TABLE_BUILD_DOUBLE, TABLE_READ, CROP_READ = 1.9, 2.5, 8.0, 0.95
-# Of a margin against mending squares over the edge: per byte of a padded image, per pixel of a square; rough estimates.
+# Padding per byte of a padded image, and reading squares over the edge again per pixel of a square; rough estimates.
 PAD, MEND = 0.03, 0.25
 
 
@@ -40,6 +42,19 @@ def to_pixels(location: Tensor, height: int, width: int) -> Tensor:
 def from_pixels(point: Tensor, height: int, width: int) -> Tensor:
     """Convert pixel coordinates (..., 2) to locations: the inverse of `to_pixels`."""
     return point / point.new_tensor([width / 2, height / 2]) - 1
+
+
+class ImageSensor(Protocol):
+    """The geometry of a glimpse at a point of the plane, for any kind of sensor."""
+
+    patch_size: int  # side G of a patch
+    num_scales: int  # number K of patches
+
+    def view(self, images: Tensor, num_reads: int = 1) -> Memory[Gaussian]:
+        """Prepare images (B, C, H, W) for about `num_reads` hard reads, which return patches (B, K*C, G, G)."""
+
+    def boxes(self, location: Tensor, height: int, width: int) -> Tensor:
+        """Return the regions of a read at `location` (..., 2) in pixels: (..., K, 4) as x0, y0, x1, y1."""
 
 
 class Sensor:
@@ -59,10 +74,10 @@ class Sensor:
         Args:
             patch_size: Side G of the smallest square, in pixels, and of every patch; odd or even.
             num_scales: Number K of squares.
-            scale_factor: Each square is this many times as wide as the one before it.
-            background: What is seen outside the image, in the units of float images (uint8 images: 255 is 1.0).
-            plan: How hard reads are computed. Both plans give the same patches: "table" builds a summed-area table
-                once per image, "crop" gathers the largest square at each read; "auto" takes the cheaper.
+            scale_factor: Ratio of the sides of successive squares.
+            background: Pixel value outside the image, in the units of float images (255 of a uint8 image is 1.0).
+            plan: How to compute hard reads. All plans give the same patches: "table" builds a summed-area table once
+                per image, "crop" gathers the largest square at each read, "auto" takes the cheaper of the two.
         """
         for name, value, least in (
             ("patch_size", patch_size, 1),
@@ -81,12 +96,12 @@ class Sensor:
         self.cell_widths = tuple(scale_factor**k for k in range(num_scales))  # pixels per cell of scale k
         self.sides = tuple(patch_size * width for width in self.cell_widths)  # pixels per square of scale k
 
-    def view(self, images: Tensor, num_reads: int = 1) -> "View":
+    def view(self, images: Tensor, num_reads: int = 1) -> View:
         """Prepare a batch of images for reading.
 
         Args:
-            images: (B, C, H, W), floating point, or uint8, which reads as its 255th part.
-            num_reads: How many hard reads are expected; decides whether a table pays.
+            images: (B, C, H, W), floating point, or uint8, which is divided by 255.
+            num_reads: Expected number of hard reads, from which the plan "auto" estimates costs.
         """
         if images.dim() != 4:
             raise ValueError(f"images must have shape (B, C, H, W), got {tuple(images.shape)}")
@@ -97,14 +112,14 @@ class Sensor:
         return CropView(self, images, margin=self._margin_pays(images, num_reads))
 
     def anchor(self, location: Tensor, height: int, width: int) -> Tensor:
-        """Return the pixel coordinate whose floor a, the anchor, is where the squares begin: at a - side // 2.
+        """Return pixel coordinates whose floor a is the anchor of the squares, which start at a - side // 2.
 
-        The half pixel centers squares of an even side on the location; those of an odd side are centered without it.
+        Adding half a pixel centers squares of an even side on the location; those of an odd side do not need it.
         """
         return to_pixels(location, height, width) + (0.0 if self.patch_size % 2 else 0.5)
 
     def boxes(self, location: Tensor, height: int, width: int) -> Tensor:
-        """Return the squares that a hard read at `location` (..., 2) averages: (..., K, 4) as x0, y0, x1, y1 pixels."""
+        """Return the squares of a hard read at `location` (..., 2) in pixels: (..., K, 4) as x0, y0, x1, y1."""
         corner = self.anchor(location, height, width).floor().unsqueeze(-2)  # (..., 1, 2)
         sides = location.new_tensor(self.sides).unsqueeze(-1)  # (K, 1)
         start = corner - (sides / 2).floor()
@@ -114,9 +129,9 @@ class Sensor:
         if self.plan != "auto":
             return self.plan == "table"
         dtype = table_dtype(images)
-        if dtype == torch.float64 and images.device.type == "mps":  # no double precision there
+        if dtype == torch.float64 and images.device.type == "mps":  # has no double precision
             return False
-        if images.requires_grad:  # the windows of the crop plan have no affordable backward pass
+        if images.requires_grad:  # the backward pass of the crop plan's windows is too expensive
             return True
         height, width = images.shape[2:]
         build = height * width * (TABLE_BUILD if dtype == torch.float32 else TABLE_BUILD_DOUBLE)

@@ -1,7 +1,7 @@
-"""The commands of evaluate.py, each a module with a function `run` of its options.
+"""The commands of evaluate.py, one module each with a function `run(options)`.
 
-Imports everything else; nothing imports it.
-Start with `score.py`; what a command does with a run is up to the run's task.
+Imports all other packages; no package imports it.
+Start with `score.py`. The commands check the options and open the runs; the runs' task does the rest.
 """
 
 from argparse import Namespace
@@ -9,5 +9,5 @@ from importlib import import_module
 
 
 def run(command: str, options: Namespace) -> None:
-    """Run a command; only the modules that it needs are imported."""
+    """Run a command, and import only the modules that it needs."""
     import_module(f"glimpse.cli.{command}").run(options)

@@ -1,4 +1,4 @@
-"""animate: an animation of what one or two models look at."""
+"""animate: an animation of the glimpses of one or two models."""
 
 from argparse import Namespace
 
@@ -10,7 +10,7 @@ from glimpse.training.load import open_runs
 
 
 def run(options: Namespace) -> None:
-    """Animate one or two models."""
+    """Write the animation."""
     if len(options.runs) > 2:
         raise ConfigError(f"one or two runs can be animated side by side, got {len(options.runs)}")
     check_out(options.out, VIDEOS)

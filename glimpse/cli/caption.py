@@ -1,4 +1,4 @@
-"""caption: captions of image files."""
+"""caption: caption image files."""
 
 from argparse import Namespace
 
@@ -9,7 +9,7 @@ from glimpse.training.load import open_runs
 
 
 def run(options: Namespace) -> None:
-    """Caption image files of the user's, and draw where the captioners looked if that is asked for."""
+    """Print the captions, and draw the attention if there is an output path."""
     if options.out is not None:
         check_out(options.out, (*FIGURES, *VIDEOS, *PAGES))
     folders = [options.run, *options.beside]

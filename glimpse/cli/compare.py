@@ -1,4 +1,4 @@
-"""compare: tables and a figure of several runs, after training those that are missing."""
+"""compare: tables and a figure of several runs; missing runs are trained first."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -13,24 +13,23 @@ from glimpse.training.sweep import PlannedRun, train_missing
 
 
 def run(options: Namespace) -> None:
-    """Train what is missing, compare, and write the tables and the figure."""
+    """Train missing runs, compare all, and write the tables and the figure."""
     _, _, settings = split_arguments(options.settings)
     if not options.configs and (settings or options.seeds):
         name = settings[0].partition("=")[0] if settings else "--seeds"
-        raise ConfigError(f"{name} is about a training: it needs --configs")
+        raise ConfigError(f"{name} requires --configs")
     planned = [
         PlannedRun(Path(file).stem, load_config([*settings, f"--seed={seed}"], file=file))
         for file in options.configs
         for seed in range(options.seeds or 1)
     ]
     if not planned and not options.runs:
-        raise ConfigError("there is nothing to compare: give run folders, or --configs with config files")
-    # All that can be known to be wrong is looked at before hours of training, not after.
+        raise ConfigError("there must be at least one run folder or config file (--configs) to compare")
+    # Fail before hours of training, not after.
     given = [Run.open(folder) for folder in options.runs]
     configs = {str(run): run.config for run in given}
-    configs |= {
-        str(file): its.config for file, its in zip(options.configs, planned[:: options.seeds or 1], strict=True)
-    }
+    first_of_each_config = planned[:: options.seeds or 1]
+    configs |= {str(file): run.config for file, run in zip(options.configs, first_of_each_config, strict=True)}
     task = common_task(configs)
     task.check_compare(list(configs))
     check_same_data(configs)

@@ -1,4 +1,4 @@
-"""coverage: where each glimpse falls, over all images."""
+"""coverage: the distribution of glimpse locations over all images."""
 
 from argparse import Namespace
 
@@ -9,7 +9,7 @@ from glimpse.training.load import open_runs
 
 
 def run(options: Namespace) -> None:
-    """Draw where the glimpses fall."""
+    """Draw the distribution."""
     check_out(options.out, FIGURES)
     runs = open_runs(options.runs)
     with processes(options.device, options.threads) as workers:

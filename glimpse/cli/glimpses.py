@@ -1,4 +1,4 @@
-"""glimpses: a picture of what was read, step by step."""
+"""glimpses: a picture of the glimpses, or of the attention for each word."""
 
 from argparse import Namespace
 
@@ -9,7 +9,7 @@ from glimpse.training.load import open_runs
 
 
 def run(options: Namespace) -> None:
-    """Draw a sheet of glimpses; of captioners and translators, of the places and words attended to."""
+    """Draw the picture."""
     check_out(options.out, FIGURES)
     runs = open_runs(options.runs)
     with processes(options.device, options.threads) as workers:

@@ -1,4 +1,4 @@
-"""report: a page with the scores and an explorer of examples."""
+"""report: an HTML page with scores and interactive examples."""
 
 from argparse import Namespace
 
@@ -9,7 +9,7 @@ from glimpse.training.load import open_runs
 
 
 def run(options: Namespace) -> None:
-    """Write the report."""
+    """Write the page."""
     check_out(options.out, PAGES)
     runs = open_runs(options.runs)
     with processes(options.device, options.threads) as workers:

@@ -1,4 +1,4 @@
-"""results: keep the file of results."""
+"""results: add finished runs to results.csv."""
 
 from argparse import Namespace
 
@@ -9,7 +9,7 @@ from glimpse.view.output import save
 
 
 def run(options: Namespace) -> None:
-    """Add finished runs to the file of results, or replace them in it."""
+    """Add the rows of runs to the file, in place of earlier rows of the same runs."""
     rows = read_rows(options.csv)
     new = [
         row
@@ -17,7 +17,7 @@ def run(options: Namespace) -> None:
         for row in rows_of(Run.open(folder), section=options.section, name=options.name, task=options.task)
     ]
     merged = merge(rows, new)
-    save(to_csv(merged).encode(), options.csv)  # before anything is said: who listens may be gone by then
+    save(to_csv(merged).encode(), options.csv)  # before printing, which fails if the reader closed the pipe
     for row in new:
         print(f"{row.task}, {row.name}, seed {row.seed}: {row.metric} {row.value:.2f}")
-    print(f"{len(new)} rows, in the place of {len(rows) + len(new) - len(merged)}")
+    print(f"{len(new)} rows, replacing {len(rows) + len(new) - len(merged)}")

@@ -1,4 +1,4 @@
-"""score: print or return as JSON what runs are worth."""
+"""score: print the scores of runs as tables or JSON."""
 
 import json
 from argparse import Namespace
@@ -9,7 +9,7 @@ from glimpse.training.load import open_runs
 
 
 def run(options: Namespace) -> None:
-    """Score each run; all are opened before the first is scored, and nothing is printed as JSON before the last."""
+    """Open all runs, score them one after the other, and print the scores; JSON is printed at the end."""
     runs = open_runs(options.runs)
     with processes(options.device, options.threads) as workers:
         results = [task_of(run.config).score(run, options, workers) for run in runs]

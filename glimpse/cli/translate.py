@@ -1,4 +1,4 @@
-"""translate: translations of sentences."""
+"""translate: translate sentences."""
 
 from argparse import Namespace
 
@@ -9,7 +9,7 @@ from glimpse.training.load import open_runs
 
 
 def run(options: Namespace) -> None:
-    """Translate the user's sentences, a line each."""
+    """Print one translation per line, and draw the attention if there is an output path."""
     if options.out is not None:
         check_out(options.out, (*FIGURES, *PAGES))
     runs = open_runs([options.run])

@@ -1,4 +1,4 @@
-"""variance: how noisy the gradient of a hard model is with each baseline."""
+"""variance: the gradient variance of REINFORCE with each baseline."""
 
 from argparse import Namespace
 
@@ -9,7 +9,7 @@ from glimpse.training.load import open_runs
 
 
 def run(options: Namespace) -> None:
-    """Measure the variance of the gradient, print it and draw it."""
+    """Measure, print and draw the variances."""
     check_out(options.out, FIGURES)
     runs = open_runs([options.run])
     with processes(options.device, options.threads) as workers:

@@ -1,50 +1,55 @@
-"""The settings of a config as help texts: each with its default, its type and its meaning."""
+"""Help texts of settings: name, value, meaning and valid choices of each."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from glimpse.config.messages import describe_type, plain_repr
-from glimpse.config.schema import Settings
+from glimpse.config.messages import plain_repr
+from glimpse.config.schema import Settings, describe_field
 
 WIDTH = 100
-COLUMN = 34  # where meanings begin
+COLUMN = 34  # where the meanings begin
 
 
-def settings_help(config: Settings, names: Sequence[str] | None = None) -> str:
-    """Explain settings, a paragraph each, under the headings of their groups.
+def settings_help(
+    config: Settings, names: Sequence[str] | None = None, *, choices: Mapping[str, Sequence[str]] | None = None
+) -> str:
+    """Describe settings, one paragraph each, under headings for their groups.
 
     Args:
-        config: The settings, whose values are shown as the defaults.
-        names: Dotted names of those to explain; all if not given.
+        config: The settings, with the values to show.
+        names: Dotted names of the settings to describe; None: all.
+        choices: The valid values of settings for which their types do not say them.
     """
     lines: list[str] = []
     groups = config.groups()
-    for group in [config, *(getattr(config, name) for name in groups)]:
+    choices = {
+        **{f"{name}.kind": list(group.kinds()) for name, group in groups.items() if group.registry is not None},
+        **(choices or {}),
+    }
+    for settings in [config, *(getattr(config, name) for name in groups)]:
         fields = {
-            group.dotted(name): field
-            for name, field in type(group).model_fields.items()
-            if name not in group.groups() and (names is None or group.dotted(name) in names)
+            settings.dotted(name): field
+            for name, field in type(settings).model_fields.items()
+            if name not in settings.groups() and (names is None or settings.dotted(name) in names)
         }
         if fields:
-            lines += ["", f"{group.group or 'run'}:"]
+            lines += ["", f"{settings.group or 'run'}:"]
         for name, field in fields.items():
-            value = getattr(group, name.rpartition(".")[2])
-            choices = describe_type(field.annotation)
-            if name.endswith(".kind") and groups[group.group].registry is not None:
-                choices = f"one of {', '.join(groups[group.group].kinds())}"
-            lines += _entry(f"--{name} {_shown(value)}", choices, field.description or "")
+            value = getattr(settings, name.rpartition(".")[2])
+            valid = f"one of {', '.join(choices[name])}" if name in choices else describe_field(field)
+            lines += _entry(f"--{name} {_format(value)}", field.description or "", valid)
     return "\n".join(lines).lstrip("\n")
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     return value if isinstance(value, str) else plain_repr(value)
 
 
-def _entry(head: str, choices: str, meaning: str) -> list[str]:
+def _entry(head: str, meaning: str, valid: str) -> list[str]:
     text = " ".join(meaning.split())
-    if choices.startswith("one of "):
-        text += f" ({choices.removeprefix('one of ')})"
+    if valid.startswith("one of "):
+        text += f" ({valid.removeprefix('one of ')})"
     lines = textwrap.wrap(text, WIDTH - COLUMN) or [""]
     if len(head) + 4 > COLUMN:
         return [f"  {head}", *(" " * COLUMN + line for line in lines)]

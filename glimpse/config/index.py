@@ -1,24 +1,25 @@
-"""Which settings there are, and where each exists: an index over all models and kinds."""
+"""An index of all settings: which models, groups and kinds have them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from glimpse.config.registry import Registry
 from glimpse.config.schema import Settings
+
+Models = Mapping[str, type[Settings]]  # config classes by model
 
 
 class Owner(NamedTuple):
-    """Where a setting exists: in this model's config, in this group, if the group has this kind."""
+    """Where a setting exists: in the config of a model, in one of its groups, if the group is of a kind."""
 
     model: str
-    group: str
-    kind: str
-    settings: type[Settings]
-    name: str
+    group: str  # empty for a setting of the config itself
+    kind: str  # empty if the group has only one
+    settings: type[Settings]  # the class that has it
+    name: str  # in that class
 
 
-def setting_index(models: Registry[type[Settings]]) -> dict[str, list[Owner]]:
-    """All settings of all models and kinds, by their dotted names."""
+def setting_index(models: Models) -> dict[str, list[Owner]]:
+    """Map the dotted name of each setting of any model and kind to all of its owners."""
     index: dict[str, list[Owner]] = {}
     for model, config in models.items():
         groups = config.groups()
@@ -32,8 +33,13 @@ def setting_index(models: Registry[type[Settings]]) -> dict[str, list[Owner]]:
     return index
 
 
-def setting_names(config: type[Settings], kinds: dict[str, Any] | None = None) -> Iterator[str]:
-    """The settings of a config class by their dotted names, with the groups of the given kinds or else the default."""
+def setting_names(config: type[Settings], kinds: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """The dotted names of the settings of a config class.
+
+    Args:
+        config: The class.
+        kinds: The kind of each group; groups that are missing, or all if None, are of their default kind.
+    """
     groups = config.groups()
     for name in config.model_fields:
         if name in groups:

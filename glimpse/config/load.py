@@ -1,17 +1,17 @@
-"""From files and command lines to a config, the same way from both.
+"""Load a config from a YAML file and a command line.
 
-Every mistake is answered with the setting, where it stands, what is valid, and what came. The functions are given the
-registry of config classes by model; they know no setting by name.
+An error message names the setting and its line in the file, says what is valid, and shows the value. The functions
+take the config classes by model and know no setting by name.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from glimpse.config import upgrade
-from glimpse.config.arguments import read_arguments, split
+from glimpse.config.arguments import read_arguments, split_arguments
 from glimpse.config.index import Owner, setting_index, setting_names
 from glimpse.config.messages import describe_type, no_such, plain_repr
 from glimpse.config.registry import Registry, choose
@@ -20,38 +20,39 @@ from glimpse.config.upgrade import Entry
 from glimpse.config.yaml_text import read_settings
 from glimpse.errors import ConfigError
 
-__all__ = ["load", "setting_index", "setting_names", "split"]
+__all__ = ["load", "setting_index", "setting_names", "split_arguments"]
 
 C = TypeVar("C", bound=Settings)
 
 
 def load(models: Registry[type[C]], default: str, arguments: Sequence[str], *, file: str | Path | None = None) -> C:
-    """Make a config from a file (else the defaults) and overrides.
+    """Load a config from a file, or the defaults, and overrides.
 
-    Where an override chooses another model, or another kind of a group, than the file does, settings of the file that
-    exist for the file's choice alone are left out.
+    If an override selects another model, or another kind of a group, than the file does, the file's settings of its own
+    model and kind are dropped.
 
     Args:
-        models: The config classes, by model.
-        default: The model, if none is named.
+        models: The config classes by model.
+        default: The model, if neither file nor overrides name one.
         arguments: Overrides such as "--train.epochs=5", or "--train.epochs", "5".
-        file: A YAML file of settings that differ from the defaults; or the config.yaml of a run.
+        file: A YAML file of settings that differ from the defaults, or the config.yaml of a run; None: the defaults.
 
     Raises:
         ConfigError: If the file cannot be read, or a setting is unknown, of the wrong type, or out of range.
     """
-    given = [] if file is None else _read_file(file)
+    from_file = [] if file is None else _read_file(file)
     overrides = list(read_arguments(models, arguments))
     try:
-        return _make(models, default, [*_not_replaced(models, default, given, overrides), *overrides])
+        return _make(models, default, [*_without_replaced(models, default, from_file, overrides), *overrides])
     except ConfigError as error:
-        if file is not None and not str(error).startswith(str(file)) and _fails(models, default, given, str(error)):
+        in_message = file is not None and str(error).startswith(str(file))
+        if file is not None and not in_message and _fails(models, default, from_file, str(error)):
             raise ConfigError(f"{file}: {error}", key=error.key) from None
         raise
 
 
 def _fails(models: Registry[type[C]], default: str, entries: list[Entry], message: str) -> bool:
-    """Whether these settings alone are wrong, with this message."""
+    """Whether these settings alone fail with this message."""
     try:
         _make(models, default, entries)
     except ConfigError as error:
@@ -59,11 +60,13 @@ def _fails(models: Registry[type[C]], default: str, entries: list[Entry], messag
     return False
 
 
-def _not_replaced(models: Registry[type[C]], default: str, given: list[Entry], overrides: list[Entry]) -> list[Entry]:
-    """The settings of a file without those that exist for its own model and kinds, but not for the overrides'."""
-    own, final = _choice(default, given), _choice(default, [*given, *overrides])
-    if own == final or not all(isinstance(its[0], str) and its[0] in models for its in (own, final)):
-        return given
+def _without_replaced(
+    models: Registry[type[C]], default: str, from_file: list[Entry], overrides: list[Entry]
+) -> list[Entry]:
+    """The settings of a file, without those that exist for the file's model and kinds but not for the final ones."""
+    original, final = _choice(default, from_file), _choice(default, [*from_file, *overrides])
+    if original == final or not all(isinstance(model, str) and model in models for model, _ in (original, final)):
+        return from_file
     index = setting_index(models)
 
     def exists(key: str, model: str, kinds: dict[str, Any]) -> bool:
@@ -74,22 +77,23 @@ def _not_replaced(models: Registry[type[C]], default: str, given: list[Entry], o
             for owner in index.get(key, [])
         )
 
-    def kept(entry: Entry) -> bool:
+    def is_kept(entry: Entry) -> bool:
         key = upgrade.ALIASES.get(entry.key, entry.key)
-        return exists(key, *final) or not exists(key, *own)
+        return exists(key, *final) or not exists(key, *original)
 
-    return [entry for entry in given if kept(entry)]
+    return [entry for entry in from_file if is_kept(entry)]
 
 
 def _choice(default: str, entries: list[Entry]) -> tuple[str, dict[str, Any]]:
-    """The model and the kinds of groups that settings choose."""
+    """The model and the kinds of groups that settings select."""
     last = {entry.key: entry for entry in upgrade.rename(entries)}
     model = last["model"].value if "model" in last else default
     return model, upgrade.kinds_of(last.values(), model)
 
 
 def _make(models: Registry[type[C]], default: str, entries: list[Entry]) -> C:
-    last: dict[str, Entry] = {}  # of each setting, in the order in which they were given
+    """Make the config; of a setting that is given several times, the last value counts."""
+    last: dict[str, Entry] = {}
     for entry in upgrade.rename(entries):
         last.pop(entry.key, None)
         last[entry.key] = entry
@@ -100,24 +104,24 @@ def _make(models: Registry[type[C]], default: str, entries: list[Entry]) -> C:
         cls = choose(models.key, models, model)
         return cls(**_values(models, cls, model, kinds, given))
     except ConfigError as error:
-        entry = given.get(error.key or "")
-        if entry is None:
+        wrong = given.get(error.key or "")
+        if wrong is None:
             raise
-        raise ConfigError(f"{entry.prefix}{error}{entry.suffix}", key=error.key) from None
+        raise ConfigError(f"{wrong.prefix}{error}{wrong.suffix}", key=error.key) from None
 
 
 def _values(
     models: Registry[type[C]], cls: type[C], model: str, kinds: dict[str, Any], given: dict[str, Entry]
 ) -> dict[str, Any]:
-    """The values of a config class, groups as dictionaries."""
+    """The arguments of a config class, with groups as dictionaries."""
     groups = cls.groups()
     for name in groups:
         if name in kinds:
             _check_kind(models, model, name, kinds[name])
     chosen = {name: group.choose(kinds.get(name)) for name, group in groups.items()}
-    index = cache(lambda: setting_index(models))  # made only if there is a setting that this config does not have
+    index = cache(lambda: setting_index(models))  # built only for a setting that this config does not have
     values: dict[str, Any] = {
-        name: {"kind": kinds[name]} for name, group in groups.items() if name in kinds and group.registry
+        name: {"kind": kinds[name]} for name, group in groups.items() if name in kinds and group.registry is not None
     }
     for key, entry in given.items():
         group, _, name = key.rpartition(".")
@@ -140,14 +144,12 @@ def _values(
 
 
 def _check_kind(models: Registry[type[C]], model: str, name: str, kind: Any) -> None:
-    """Refuse a kind of a group that is for another model, with the name of that."""
+    """Raise ConfigError for a kind of a group that exists for other models only, and name those models."""
     group = models[model].groups()[name]
     if group.registry is None or not isinstance(kind, str) or kind not in group.registry or kind in group.kinds():
         return
     users = [
-        other
-        for other, config in models.items()
-        if name in config.groups() and kind in [*config.groups()[name].kinds()]
+        other for other, config in models.items() if name in config.groups() and kind in config.groups()[name].kinds()
     ]
     raise ConfigError(
         f"{name}.kind must be one of {', '.join(group.kinds())} with model {model}, "
@@ -160,29 +162,30 @@ def _is_default(owner: Owner, value: Any) -> bool:
     return owner.settings.model_fields[owner.name].default == as_tuple(value)
 
 
-def _elsewhere(key: str, owners: list[Owner], model: str, chosen: dict[str, type[Settings]]) -> str:
-    """That a setting exists, but not here."""
-    here = [owner for owner in owners if owner.model == model]
-    if here:
-        kinds = ", ".join(dict.fromkeys(owner.kind for owner in here))
-        group = here[0].group
+def _elsewhere(key: str, owners: list[Owner], model: str, chosen: Mapping[str, type[Settings]]) -> str:
+    """The error message for a setting of another model or kind."""
+    of_model = [owner for owner in owners if owner.model == model]
+    if of_model:
+        kinds = ", ".join(dict.fromkeys(owner.kind for owner in of_model))
+        group = of_model[0].group
         kind = chosen[group].model_fields["kind"].default
         return f"{key} is a setting of {group}.kind {kinds}, and {group}.kind is {kind}"
     users = list(dict.fromkeys(owner.model for owner in owners))
     return f"{key} is a setting of model {', '.join(users)}, and the model is {model}"
 
 
-def _unknown(key: str, cls: type[Settings], kinds: dict[str, Any]) -> str:
+def _unknown(key: str, cls: type[Settings], kinds: Mapping[str, Any]) -> str:
+    """The error message for a setting that does not exist."""
     group, dot, _ = key.partition(".")
     if group in cls.model_fields and group not in cls.groups():
         return f"{group} must be {describe_type(cls.model_fields[group].annotation)}, got a group of settings"
     valid = list(setting_names(cls, kinds))
-    near = [name for name in valid if dot and name.startswith(f"{group}.")]
-    return no_such("setting ", key, [*valid, *cls.groups()], near or cls.model_fields)
+    same_group = [name for name in valid if dot and name.startswith(f"{group}.")]
+    return no_such("setting ", key, [*valid, *cls.groups()], same_group or cls.model_fields)
 
 
 def _read_file(file: str | Path) -> list[Entry]:
-    """The settings of a file; all that there were, if it is the config.yaml of a run of format 1."""
+    """Read the settings of a file; those missing in the config.yaml of a run of format 1 are filled in."""
     entries = read_settings(file)
     given = {entry.key: entry.value for entry in entries}
     version = given.get("format")

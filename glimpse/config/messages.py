@@ -1,4 +1,4 @@
-"""Words of error messages and help texts: values, types and suggestions."""
+"""Wording of error messages and help texts: values, types and suggestions."""
 
 import difflib
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from typing import Any, get_args, get_origin
 
 
 def plain_repr(value: Any) -> str:
-    """A value as it would be written in a file or on a command line."""
+    """Format a value as it is written in a config file or on a command line."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -18,7 +18,7 @@ _TYPES = {int: "an integer", float: "a number", bool: "true or false", str: "tex
 
 
 def describe_type(annotation: Any) -> str:
-    """What values a setting may have, in words."""
+    """Describe the valid values of a type annotation: "an integer", "one of hard, soft or null"."""
     if annotation in _TYPES:
         return _TYPES[annotation]
     arguments = get_args(annotation)
@@ -30,19 +30,19 @@ def describe_type(annotation: Any) -> str:
 
 
 def did_you_mean(name: object, valid: Iterable[str]) -> str:
-    """A suggestion to end an error message with, if a valid name is close to what came; else nothing."""
+    """The end of an error message that suggests the valid name closest to `name`; empty if none is close."""
     close = difflib.get_close_matches(str(name), list(valid), n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 def no_such(what: str, name: str, valid: Iterable[str], listed: Iterable[str]) -> str:
-    """The message that there is no setting or option of a name.
+    """The error message for an unknown setting or option.
 
     Args:
-        what: "setting", "option --".
-        name: What came.
-        valid: All names that may have been meant.
-        listed: Those to list.
+        what: "setting " or "option --".
+        name: The unknown name.
+        valid: Names to suggest one from.
+        listed: Valid names to list in the message.
     """
     hint = did_you_mean(name, valid)
     return f"there is no {what}{name}{hint or ';'} valid: {', '.join(listed)}"

@@ -1,4 +1,4 @@
-"""Registries: names that a config may give, each with the part that it stands for."""
+"""Registries: the parts that a config can select by name."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
@@ -10,7 +10,10 @@ T = TypeVar("T")
 
 
 class Registry(dict[str, T]):
-    """The registered parts of one kind, by name, in the order in which they were registered."""
+    """The registered parts of one kind by name, in the order of registration.
+
+    Looking up an unknown name raises a ConfigError that lists the valid ones.
+    """
 
     def __init__(self, key: str):
         """Create an empty registry.
@@ -22,7 +25,7 @@ class Registry(dict[str, T]):
         self.key = key
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorate a class or function to give it a name."""
+        """Decorate a class or function to register it under a name."""
         if name in self:
             raise ValueError(f"{self.key} {name} is registered already")
 
@@ -33,12 +36,21 @@ class Registry(dict[str, T]):
         return add
 
     def __missing__(self, name: str) -> NoReturn:
-        """Raise a ConfigError that lists the names that there are."""
+        """Raise a ConfigError that lists the registered names."""
         _refuse(self.key, self, name)
 
 
 def choose(key: str, entries: Mapping[str, T], name: Any) -> T:
-    """The entry of a name; raises a ConfigError about the setting `key` if there is none."""
+    """Look up an entry by a name from a config, which may be of any type.
+
+    Args:
+        key: The setting, for error messages.
+        entries: The valid names and their entries.
+        name: The value of the setting.
+
+    Raises:
+        ConfigError: If there is no such entry.
+    """
     if not isinstance(name, str) or name not in entries:
         _refuse(key, entries, name)
     return entries[name]

@@ -1,7 +1,7 @@
-"""How settings are declared: frozen, typed, checked classes, a docstring under each setting, on pydantic.
+"""Base classes for settings: frozen pydantic models with checks and a docstring under each setting.
 
 A settings class is one group of a config (`data`, `sensor`, ...) or a whole config, whose groups are fields of such
-classes. Where a group has several kinds, a registry has a class for each, and the group's `kind` says which it is:
+classes. A group with several kinds has a registry with a class for each kind, and its setting `kind` selects one:
 
     @DATASETS.register("cluttered")
     class ClutteredMNISTSettings(ImageDataSettings):
@@ -15,8 +15,9 @@ classes. Where a group has several kinds, a registry has a class for each, and t
     class RecurrentAttentionConfig(Config):
         data: Annotated[ImageDataSettings, Group(DATASETS, default="cluttered")]
 
-A group accepts those kinds of its registry whose class is a subclass of the annotated one. Every mistake is a
-`ConfigError` of one line that names the setting, what is valid, and what came.
+A group accepts the kinds of its registry whose class is a subclass of the annotated one. A text setting whose valid
+values are the names in a registry is annotated as `Annotated[str, OneOf(REGISTRY)]`. An invalid value raises a
+`ConfigError` of one line: "canvas must be at least 28, the side of a digit, got 20".
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,47 +33,47 @@ from glimpse.config.registry import Registry, choose
 from glimpse.config.yaml_text import write_yaml
 from glimpse.errors import ConfigError
 
-FORMAT = 2  # of the config.yaml of a run; files without one are of format 1
+FORMAT = 2  # of the config.yaml of a run; files without a format number are of format 1
 
 
 class Settings(BaseModel):
-    """A group of settings, or a whole config. Keyword arguments only; unknown names and wrong types are errors."""
+    """A group of settings or a whole config; unknown names, wrong types and invalid values raise ConfigError."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
 
     group: ClassVar[str] = ""
-    """Name of the group in a config; empty for the config itself."""
+    """The group's name in a config; empty for the config itself."""
     technical: ClassVar[tuple[str, ...]] = ()
-    """Settings that change nothing about what is learned and how well, as the number of worker processes."""
+    """Settings that do not influence the result, such as the number of worker processes."""
     paths: ClassVar[tuple[str, ...]] = ()
-    """Settings that are files or folders."""
+    """Settings that are paths of files or folders."""
 
     def __init__(self, **values: Any) -> None:
-        """Make settings from values; groups may be given as dictionaries."""
+        """Create settings from keyword arguments; a group may be a dictionary."""
         for name, group in self.groups().items():
             values[name] = group.make(values.get(name, {}))
         try:
             super().__init__(**{name: as_tuple(value) for name, value in values.items()})
         except ValidationError as error:
-            raise self._explain(error.errors()[0], values) from None
+            raise self._config_error(error.errors()[0], values) from None
         for name, field in type(self).model_fields.items():
             if mark := OneOf.of(field):
                 choose(self.dotted(name), dict.fromkeys(mark.names()), getattr(self, name))
         self.check()
 
     def check(self) -> None:
-        """Refuse settings that do not go together or are out of range; called whenever settings are made."""
+        """Raise ConfigError if values are out of range or contradict each other; called by the constructor."""
 
     def require(self, ok: bool, name: str, expected: str, got: Any = None) -> None:
-        """Raise a ConfigError unless a setting is as expected.
+        """Raise a ConfigError unless a condition holds.
 
         Args:
-            ok: Whether it is.
-            name: The setting, a dotted name in a whole config.
-            expected: What is valid.
-            got: What came; the setting's value if not given.
+            ok: The condition.
+            name: The setting that is wrong otherwise; a dotted name in a whole config.
+            expected: What is valid, to follow "must be".
+            got: The value to show; None: the value of the setting.
         """
         if not ok:
             value = getattr(self, name) if got is None and "." not in name else got
@@ -86,7 +87,7 @@ class Settings(BaseModel):
 
     @classmethod
     def dotted(cls, name: str) -> str:
-        """The name of a setting in a whole config."""
+        """The name of a setting in a whole config, such as "data.canvas"."""
         return f"{cls.group}.{name}" if cls.group else name
 
     @classmethod
@@ -101,7 +102,7 @@ class Settings(BaseModel):
         return found
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """All settings by their dotted names, with their values."""
+        """The dotted names and values of all settings, including those of groups."""
         for name in type(self).model_fields:
             value = getattr(self, name)
             if isinstance(value, Settings):
@@ -110,7 +111,7 @@ class Settings(BaseModel):
                 yield self.dotted(name), value
 
     def replace(self, **changes: Any) -> Self:
-        """The same settings but for some, which are checked too; of groups, dictionaries of changes will do."""
+        """Copy the settings with changes, and check the result; a group may be a dictionary of its changes."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         for name, change in changes.items():
             merge = isinstance(values.get(name), Settings) and isinstance(change, Mapping)
@@ -118,13 +119,13 @@ class Settings(BaseModel):
         return type(self)(**values)
 
     def idle(self) -> set[str]:
-        """Names of settings that have no effect, given the others."""
+        """The settings and groups that have no effect with the present values of the others."""
         return set()
 
     def identity(self) -> tuple[tuple[str, Any], ...]:
-        """Dotted names and values of all settings that make a difference to what is learned and how well.
+        """The dotted names and values of the settings that influence the result.
 
-        Two configs with equal identities are the same training, but for the seed.
+        Trainings with equal identities differ at most in the seed.
         """
         left_out = {*self.technical, *self.idle()}
         found: list[tuple[str, Any]] = []
@@ -141,15 +142,15 @@ class Settings(BaseModel):
         return tuple(found)
 
     def canonical(self, name: str, value: Any) -> Any:
-        """The value of a setting in such a form that equal values mean the same."""
+        """Normalize the value of a setting, so that values with the same meaning are equal."""
         return str(Path(value).absolute()) if name in self.paths and self.is_path(name, value) else value
 
     def is_path(self, name: str, value: Any) -> bool:
-        """Whether a value of a setting in `paths` is a path, and no other word that it may have."""
+        """Whether the value of a setting in `paths` is a path, not null or a keyword."""
         return value is not None
 
     def with_absolute_paths(self) -> Self:
-        """The same settings, usable from any folder."""
+        """Copy the settings with absolute paths, so that they are valid in any working directory."""
         changes: dict[str, Any] = {
             name: str(Path(getattr(self, name)).absolute())
             for name in self.paths
@@ -160,7 +161,7 @@ class Settings(BaseModel):
         return self.replace(**changes)
 
     def to_yaml(self) -> str:
-        """All settings as YAML, with the number of the format."""
+        """Format all settings as YAML, with the format number."""
 
         def plain(value: Any) -> Any:
             if isinstance(value, Settings):
@@ -170,50 +171,56 @@ class Settings(BaseModel):
         return write_yaml({"format": FORMAT, **plain(self)})
 
     @classmethod
-    def _explain(cls, error: Any, values: Mapping[str, Any]) -> ConfigError:
-        """A pydantic error about some values in one line."""
+    def _config_error(cls, error: Any, values: Mapping[str, Any]) -> ConfigError:
+        """Convert a pydantic error to a ConfigError of one line."""
         name = cls.dotted(str(error["loc"][0])) if error["loc"] else cls.__name__
         if error["type"] == "extra_forbidden":
-            valid = [cls.dotted(field) for field in cls.model_fields]
-            return ConfigError(no_such("setting ", name, valid, valid), key=name)
+            names = [cls.dotted(field) for field in cls.model_fields]
+            return ConfigError(no_such("setting ", name, names, names), key=name)
         field = str(error["loc"][0])
         valid = "finite" if error["type"] == "finite_number" else describe_field(cls.model_fields[field])
         return ConfigError(f"{name} must be {valid}, got {plain_repr(as_tuple(values[field]))}", key=name)
 
 
 class OneOf:
-    """Marks a text setting as one of the names in a registry, or one of a few others."""
+    """Annotation of a text setting whose value is a name in a registry, or one of a few other names."""
 
-    def __init__(self, registry: Registry, *others: str):
+    def __init__(self, registry: Registry[Any], *others: str):
+        """Create the annotation.
+
+        Args:
+            registry: The registry.
+            others: Valid names that are not in the registry.
+        """
         self.registry = registry
         self.others = others
 
     def names(self) -> list[str]:
-        """The valid names, as of now."""
+        """The valid names, including those registered after the annotation was created."""
         return [*self.others, *self.registry]
 
     @classmethod
     def of(cls, field: FieldInfo) -> "OneOf | None":
-        """The mark of a field, if it has one."""
+        """The annotation of a field; None if it has none."""
         return next((mark for mark in field.metadata if isinstance(mark, cls)), None)
 
 
 def describe_field(field: FieldInfo) -> str:
-    """What values a setting may have, in words."""
+    """Describe the valid values of a setting: "an integer", "one of center, random"."""
     mark = OneOf.of(field)
     return describe_type(field.annotation) if mark is None else f"one of {', '.join(mark.names())}"
 
 
 class Group:
-    """Marks a field as a group of settings whose class is chosen by `kind`."""
+    """Annotation of a field that is a group of settings, whose class is selected by `kind`."""
 
-    def __init__(self, registry: Registry | None = None, *, default: str | None = None, **settings: Any):
-        """Create the mark.
+    def __init__(self, registry: Registry[Any] | None = None, *, default: str | None = None, **settings: Any):
+        """Create the annotation.
 
         Args:
-            registry: The classes by kind; without one, the group has the one class of its annotation.
-            default: The kind, if none is given.
-            settings: Defaults of this config where they differ from those of the classes.
+            registry: The classes by kind; None: the annotated type is the only class.
+            default: The default kind.
+            settings: Defaults in this config that differ from those of the classes.
         """
         self.registry = registry
         self.default = default
@@ -221,19 +228,19 @@ class Group:
         self.base: type[Settings] = Settings
 
     def of(self, base: type[Settings]) -> "Group":
-        """The group of a field with this annotation."""
+        """Copy the annotation for a field of this type."""
         group = Group(self.registry, default=self.default, **self.settings)
         group.base = base
         return group
 
     def kinds(self) -> dict[str, type[Settings]]:
-        """The classes that the group may have, by kind; one without a name if there is no choice."""
+        """The valid classes by kind; without a registry, the one class under an empty name."""
         if self.registry is None:
             return {"": self.base}
         return {name: entry for name, entry in self.registry.items() if issubclass(entry, self.base)}
 
     def choose(self, kind: Any = None) -> type[Settings]:
-        """The class of a kind.
+        """The class of a kind; None: of the default kind.
 
         Raises:
             ConfigError: If the group has no such kind.
@@ -241,7 +248,7 @@ class Group:
         return self._class_of(self.default if kind is None else kind)
 
     def make(self, values: Any) -> Settings:
-        """The group from settings of one of its classes, or from a dictionary."""
+        """Create the group from a dictionary; an instance of one of its classes is returned unchanged."""
         if isinstance(values, Settings):
             if not isinstance(values, tuple(self.kinds().values())):
                 self.choose(getattr(values, "kind", type(values).__name__))
@@ -259,11 +266,11 @@ class Group:
 
 
 def as_tuple(value: Any) -> Any:
-    """A value with tuples in the place of lists, as settings have them."""
+    """Replace lists by tuples, as settings store them."""
     return tuple(as_tuple(entry) for entry in value) if isinstance(value, list) else value
 
 
-def diff(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """The settings in which two mappings of dotted names differ: name and both values, None where there is none."""
-    names = [*one, *(name for name in other if name not in one)]
-    return [(name, one.get(name), other.get(name)) for name in names if one.get(name) != other.get(name)]
+def diff(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """The names whose values differ between two mappings, with both values; None where a name is missing."""
+    names = [*first, *(name for name in second if name not in first)]
+    return [(name, first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)]

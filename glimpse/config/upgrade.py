@@ -1,7 +1,7 @@
-"""Old names and values of settings, and what files of an older format meant: the only code that knows them.
+"""Compatibility: old names and values of settings, and config.yaml files of format 1.
 
-Files that users write and command lines may have old names for ever. The config.yaml of a run holds every setting; one
-of format 1 (it has no number) holds those of all kinds of models and data, and may lack settings that came later.
+Old names stay valid in config files and on command lines. The config.yaml of a run holds every setting; one of format 1
+(without a format number) holds the settings of all models and kinds, and may lack settings that were added later.
 """
 
 import warnings
@@ -12,22 +12,22 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Entry:
-    """A setting as it was given."""
+    """A setting from a config file or a command line."""
 
     key: str  # dotted name
     value: Any
-    source: str  # where: "configs/x.yaml, line 3", or "" for the command line
-    old_key: str | None = None  # how it was spelled, if name or value is an old one
-    resolved: bool = False  # whether it is of a file that holds all settings, those that have no effect included
+    source: str  # "configs/x.yaml, line 3"; empty for the command line
+    old_key: str | None = None  # the name in the source, if that name or the value is an old one
+    resolved: bool = False  # whether the source holds all settings, including those without effect
 
     @property
     def prefix(self) -> str:
-        """How a message about it begins."""
+        """The start of an error message about the setting."""
         return f"{self.source}: " if self.source else ""
 
     @property
     def suffix(self) -> str:
-        """How a message about it ends."""
+        """The end of an error message about the setting."""
         return f" (given as {self.old_key})" if self.old_key not in (None, self.key) else ""
 
 
@@ -63,7 +63,7 @@ ALIASES = {
     "score.beam": "score.beam_width",
     "data.broken": "data.on_broken_image",
 }
-"""Old name -> new name, whatever the model and data."""
+"""Old name -> new name, for all models and kinds."""
 
 VALUES: dict[str, dict[Any, Any]] = {
     "model": {"attention": "recurrent_attention", "fc": "mlp"},
@@ -74,10 +74,10 @@ VALUES: dict[str, dict[Any, Any]] = {
     "loss.cross_entropy_at": {"each": "every_step", "last": "last_step"},
     "estimator.reward_at": {"each": "every_step", "last": "last_step"},
 }
-"""Of the settings by their new names: old value -> new value."""
+"""New name -> old value -> new value."""
 
 DROPPED = {"sensor.plan": "it changes the speed only, and is chosen by the sensor"}
-"""Settings that are no more, and why they may be ignored."""
+"""Settings that were removed, with the reason why they can be ignored."""
 
 V1_DEFAULTS: dict[str, Any] = {
     "seed": 0,
@@ -194,30 +194,30 @@ V1_DEFAULTS: dict[str, Any] = {
     "score.batch_size": 500,
     "score.limit": None,
 }
-"""What a setting was that a resolved config of format 1 does not have."""
+"""The values of settings that are missing in a resolved config of format 1."""
 
 V1_ABSENT: dict[str, Any] = {
-    "attention.clip": None,  # soft reads had no such limit when runs were made that do not have the setting
+    "attention.clip": None,  # soft reads were not clipped before the setting was added
 }
-"""Where that is not the default: settings whose feature did not exist when such a file was written."""
+"""Exceptions to `V1_DEFAULTS`: settings that switch off a feature which did not exist when such a file was written."""
 
 V1_WITHOUT_EFFECT = (
     *("loss.normalise", "loss.rollouts", "loss.reward", "loss.reward_when", "loss.baseline_weight"),
     "loss.reward_reaches_core",
 )
-"""Settings by their old names that captioners and translators accepted and ignored; by the new names they count."""
+"""Settings whose old names had no effect on captioners and translators; the new names do."""
 
 _SECTIONS = {"seed", "model", "read", "data", "sensor", "network", "attention", "loss", "train", "score"}
 
 
 def is_resolved_v1(keys: Iterable[str]) -> bool:
-    """Whether a file with these settings is the config.yaml of a run of format 1, not one of differences."""
+    """Whether a file with these settings is the config.yaml of a run of format 1."""
     sections = {key.partition(".")[0] for key in keys}
     return "format" not in sections and sections >= _SECTIONS
 
 
 def complete_v1(entries: list[Entry], source: str) -> list[Entry]:
-    """All settings of a resolved config of format 1, those that it lacks as they were when it was written."""
+    """Add the missing settings to a resolved config of format 1, with the values they had when it was written."""
     given = {entry.key for entry in entries}
     missing = {key: value for key, value in {**V1_DEFAULTS, **V1_ABSENT}.items() if key not in given}
     completed = [*(Entry(key, value, source) for key, value in missing.items()), *entries]
@@ -225,7 +225,7 @@ def complete_v1(entries: list[Entry], source: str) -> list[Entry]:
 
 
 def rename(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """The settings by their present names, as far as those depend on nothing else."""
+    """Replace old names and values that mean the same for all models and kinds."""
     for entry in entries:
         key = ALIASES.get(entry.key, entry.key)
         value, values = entry.value, VALUES.get(key, {})
@@ -236,15 +236,15 @@ def rename(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 def rename_by_kind(entries: list[Entry], model: str, kinds: dict[str, Any]) -> list[Entry]:
-    """The settings whose present names depend on the kind of model and data.
+    """Replace old names whose meaning depends on the model and on the kinds of its groups.
 
     Args:
-        entries: What `rename` made.
+        entries: The result of `rename`.
         model: The model.
-        kinds: The kind of each group, as it was given.
+        kinds: The kinds of groups that the entries select, see `kinds_of`.
     """
-    found = []
-    spelled_old = any(entry.old_key == "network.readout" for entry in entries)
+    renamed = []
+    old_readout = any(entry.old_key == "network.readout" for entry in entries)
     memory = any(entry.key == "network.readout" and entry.value == "state_memory" for entry in entries)
     for entry in entries:
         key, value = entry.key, entry.value
@@ -265,18 +265,18 @@ def rename_by_kind(entries: list[Entry], model: str, kinds: dict[str, Any]) -> l
         if model == "captioner" and key == "data.num_digits" and kinds.get("data") in (None, "digit_captions"):
             entry = replace(entry, key="data.max_digits", old_key=key)
         if model == "recurrent_attention" and memory and key in ("attention.scorer", "attention.scorer_dim"):
-            # The memory of states had the scorer of the attention, and on the plane nothing else has one.
+            # The memory of states used the attention's scorer; on the plane nothing else has a scorer.
             on_grid = kinds.get("attention") == "grid"
-            if spelled_old or not on_grid:
-                found.append(replace(entry, key=key.replace("attention.", "network.memory_"), old_key=key))
+            if old_readout or not on_grid:
+                renamed.append(replace(entry, key=key.replace("attention.", "network.memory_"), old_key=key))
             if not on_grid:
                 continue
-        found.append(entry)
-    return found
+        renamed.append(entry)
+    return renamed
 
 
 def kinds_of(entries: Iterable[Entry], model: str) -> dict[str, Any]:
-    """The kind of each group as it is given, by its own setting or by an old one that implies it."""
+    """The kinds of groups that settings select, by `kind` itself or by an old setting that implies it."""
     kinds: dict[str, Any] = {}
     implied: dict[str, Any] = {}
     for entry in entries:
@@ -284,8 +284,10 @@ def kinds_of(entries: Iterable[Entry], model: str) -> dict[str, Any]:
         if name == "kind":
             kinds[group] = entry.value
         elif entry.key == "encoder.name" and model == "captioner":
-            known = kinds if entry.value == "small" else implied
-            known[group] = "small" if entry.value == "small" else "backbone"
+            if entry.value == "small":
+                kinds[group] = "small"
+            else:
+                implied[group] = "backbone"
     if model == "captioner" and kinds.get("attention") in ("plane", "grid"):
         kinds["attention"] = "feature_map"
     return {**implied, **kinds}

@@ -1,24 +1,29 @@
-"""YAML as people write it: read with the line of each setting, and written so that it is read as what it was."""
+"""YAML: settings are read with their line numbers, and written so that reading gives the same values."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from glimpse.config.upgrade import ALIASES, Entry
 from glimpse.errors import ConfigError
 
+if TYPE_CHECKING:
+    from yaml import SafeLoader as _FastestLoader
+else:
+    _FastestLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may be built without libyaml
+
 _FLOAT = re.compile(r"^[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$")  # 1e-3 is a number too
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """Reads no dates."""
+class _Loader(_FastestLoader):
+    """Reads dates as text."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes texts that would be read as something else."""
+    """Quotes text that would be read as another type."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -30,7 +35,7 @@ for _class in (_Loader, _Dumper):
 
 
 def read_value(text: str) -> Any:
-    """The value that a word of a command line stands for; the word itself if it is no YAML."""
+    """Parse the value of an option as YAML; text that is not YAML is returned unchanged."""
     try:
         return yaml.load(text, _Loader)
     except yaml.YAMLError:
@@ -38,15 +43,15 @@ def read_value(text: str) -> Any:
 
 
 def write_yaml(content: dict[str, Any]) -> str:
-    """Plain values as YAML."""
+    """Format plain values as YAML."""
     return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 def read_settings(file: str | Path) -> list[Entry]:
-    """The settings of a file, with their lines.
+    """Read the settings of a file, with their line numbers.
 
     Raises:
-        ConfigError: If the file cannot be read, is not YAML, holds something else, or a setting twice.
+        ConfigError: If the file cannot be read, is not a YAML mapping, or has a setting twice.
     """
     try:
         node = yaml.compose(Path(file).read_text(encoding="utf-8"), _Loader)

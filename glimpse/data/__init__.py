@@ -1,4 +1,4 @@
-"""Data sets: what there is to look at, in splits and batches.
+"""Data sets: images, captions and sentence pairs, in splits and batches.
 
 Imports `config` and the modules beside the packages.
 Start with `base.py`; `cluttered_mnist.py` is the default data set.

@@ -1,16 +1,14 @@
-"""What every data set offers, and the random numbers they share.
+"""The interface of classification data sets, and the batching that all data sets share.
 
 Shapes: B batch, C channels, H height, W width, N boxes per image.
 
-Every random choice is a pure function of a few integers (which stream, seed, epoch, batch index), so a
-resumed run needs no saved state and several processes agree without talking. The integers are derived from
-raw Philox output by the few lines below, because NumPy keeps bit generators stable for ever but not the
-distributions built on them.
+Random numbers are pure functions of a few integers (stream, seed, epoch, batch index), see `glimpse.seeding`: a resumed
+run needs no saved state, and processes agree without communicating.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +16,8 @@ from torch import Tensor
 
 from glimpse.errors import DataError
 from glimpse.seeding import Stream, permutation
+
+D = TypeVar("D", covariant=True)
 
 
 class Batch(NamedTuple):
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
 
 
 class Dataset(ABC):
-    """A classification data set that can be visited shuffled (training) or in a fixed order (scoring)."""
+    """A classification data set, visited shuffled (training) or in a fixed order (scoring)."""
 
     num_classes: int
     class_names: tuple[str, ...]
@@ -42,15 +42,15 @@ class Dataset(ABC):
 
     @abstractmethod
     def epoch(self, *, seed: int, epoch: int, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
-        """Visits the examples once, shuffled, in whole batches; a last incomplete batch is dropped.
+        """Visit the examples once, shuffled, in whole batches; a last incomplete batch is dropped.
 
         Args:
-            seed: the run's seed. Batch i depends on (seed, epoch, i) and on nothing else.
-            epoch: number of this visit, from 0.
-            batch_size: size of the *global* batch; must be a multiple of `world_size`.
-            rank: which process this is, from 0.
-            world_size: number of processes. Each gets its contiguous share of the rows of every global
-                batch: the shares concatenated in order of rank are the batch that one process would get.
+            seed: Seed of the run. Batch i depends on (seed, epoch, i) and on nothing else.
+            epoch: Number of the epoch, from 0.
+            batch_size: Size of the *global* batch; must be a multiple of `world_size`.
+            rank: Number of this process, from 0.
+            world_size: Number of processes. Each gets a contiguous share of the rows of every global batch: the shares
+                of all ranks, concatenated in order, are the batch that a single process would get.
 
         Returns:
             An iterator of batches of `batch_size // world_size` examples.
@@ -58,54 +58,58 @@ class Dataset(ABC):
 
     @abstractmethod
     def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[Batch]:
-        """Visits every example once, in a fixed order, with the same images each time.
+        """Visit every example once, in a fixed order, with the same images each time.
 
         Args:
-            batch_size: number of examples at a time (the last batch may be short); changes nothing else.
-            limit: stop after this many examples; None for all.
+            batch_size: Examples per batch; the last batch may be smaller. The examples do not depend on it.
+            limit: Stop after this many examples; None: visit all.
 
         Returns:
             An iterator of batches.
         """
 
     def select(self, indices: Sequence[int]) -> Batch:
-        """Some examples of the fixed order, a row for each.
+        """A batch of chosen examples.
 
         Args:
-            indices: any of 0..len - 1, in any order.
+            indices: Positions in the fixed order, in any order; one may occur several times.
         """
-        wanted = {index: None for index in indices}
-        for index, batch in enumerate(self.in_order(batch_size=1, limit=max(indices) + 1)):
-            if index in wanted:
-                wanted[index] = batch
-        rows = [wanted[index] for index in indices]
-        return Batch(*(torch.cat(field) for field in zip(*rows, strict=True)))
+        wanted = set(indices)
+        batches = enumerate(self.in_order(batch_size=1, limit=max(indices) + 1))
+        found = {index: batch for index, batch in batches if index in wanted}
+        return Batch(*(torch.cat(field) for field in zip(*(found[index] for index in indices), strict=True)))
 
 
-class Splits(NamedTuple):
-    """The three parts of a data set."""
+class Splits(NamedTuple, Generic[D]):
+    """The training, validation and test split of a data set."""
 
-    train: Dataset
-    valid: Dataset
-    test: Dataset
+    train: D
+    valid: D
+    test: D
+
+
+def little_endian(tensor: Tensor) -> memoryview:
+    """The contents of a tensor in little-endian byte order, to be hashed."""
+    array = tensor.numpy()
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data
 
 
 def shuffled_batches(
     size: int, *, stream: int, seed: int, epoch: int, batch_size: int, rank: int, world_size: int
 ) -> tuple[np.ndarray, slice]:
-    """Checks the arguments of `Dataset.epoch` and shuffles the examples.
+    """Check the arguments of `Dataset.epoch` and shuffle the examples.
 
     Args:
-        size: number of examples.
-        stream: second seed word, to tell data sets apart that are shuffled with the same seed.
-        seed: see `Dataset.epoch`, as are the remaining arguments.
-        epoch: number of this visit.
-        batch_size: size of the global batch.
-        rank: number of this process.
-        world_size: number of processes.
+        size: Number of examples.
+        stream: Second seed word, which gives data sets of the same seed different orders.
+        seed: See `Dataset.epoch`, as for all other arguments.
+        epoch: Number of the epoch.
+        batch_size: Size of the global batch.
+        rank: Number of this process.
+        world_size: Number of processes.
 
     Returns:
-        Example indices (num_batches, batch_size) and the slice of each row that belongs to `rank`.
+        Example indices (num_batches, batch_size), and the slice of each row that belongs to `rank`.
     """
     for name, value in (("seed", seed), ("epoch", epoch)):
         # Larger integers would take several seed words and so could collide with another seed.
@@ -124,7 +128,7 @@ def shuffled_batches(
 
 
 def ordered_batches(size: int, *, batch_size: int, limit: int | None) -> list[slice]:
-    """Checks the arguments of `Dataset.in_order` and cuts 0..size-1, or the first `limit`, into slices."""
+    """Check the arguments of `Dataset.in_order` and cut 0..size-1, or the first `limit`, into slices."""
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     if limit is not None and limit < 1:

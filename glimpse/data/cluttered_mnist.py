@@ -1,13 +1,13 @@
-"""Plain, translated and cluttered MNIST, with one or several digits.
+"""Plain, translated and cluttered MNIST, with one or more digits.
 
-The image classification task of RAM (Mnih et al., NIPS 2014), after DeepMind's mnist-cluttered generator. One
-example, every draw uniform and inclusive, sources always from the same split:
-1. a zero canvas H x W;
-2. `num_distractors` times, a crop of a random image is added at a random place; capped at 1;
-3. each digit is added at a random place where it fits; capped at 1.
-Departures: canvases need not be square, and `in_order` is a frozen set, which the original lacks.
+The image classification task of RAM (Mnih et al., NIPS 2014), after DeepMind's mnist-cluttered generator. An example is
+made as follows, with uniform random numbers, bounds included, and images of one split:
+1. start with a black canvas of H x W pixels;
+2. `num_distractors` times, add a random crop of a random image at a random position; clip at 1;
+3. add each digit at a random position where it fits; clip at 1.
+Unlike the original, canvases need not be square, and `in_order` visits a fixed set.
 
-Pixels stay integers 0..255. Step 2's cap needs no code of its own, since
+Pixels are integers in 0..255. The clipping of step 2 is left out, since
 min(min(clutter, 255) + digit, 255) == min(clutter + digit, 255) for digit >= 0.
 
 Shapes: B batch, N digits, D distractors, H height, W width. Corners are (y, x) of the top left pixel.
@@ -24,35 +24,35 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
-from glimpse.data.base import Batch, Dataset, Splits, ordered_batches, shuffled_batches
+from glimpse.data.base import Batch, Dataset, Splits, little_endian, ordered_batches, shuffled_batches
 from glimpse.data.mnist import SPLITS, Split, load_mnist
 from glimpse.seeding import Stream, below, random_bits
 
 Target = Literal["label", "mark", "combine", "sum"]
 _DIGIT = 28  # side of an MNIST image
-_MAX_PASTES = 257  # as many full-intensity pixels as a uint16 can add up
+_MAX_PASTES = 257  # the number of white pixels whose sum fits a uint16
 
 
 class Layout(NamedTuple):
-    """All that is random in B examples; int64."""
+    """The random numbers of B examples; int64."""
 
-    digits: np.ndarray  # (B, N) image of the split
+    digits: np.ndarray  # (B, N) image index in the split
     digit_corners: np.ndarray  # (B, N, 2) on the canvas
-    distractors: np.ndarray  # (B, D) image of the split
+    distractors: np.ndarray  # (B, D) image index in the split
     crop_corners: np.ndarray  # (B, D, 2) of the crop in that image
     paste_corners: np.ndarray  # (B, D, 2) on the canvas
 
-    def rows(self, rows: slice) -> "Layout":
-        """The layout of some of the examples."""
+    def rows(self, rows: slice | np.ndarray) -> "Layout":
+        """The layout of a slice or selection of the examples."""
         return Layout(*(field[rows] for field in self))
 
 
 class ClutteredMNIST(Dataset):
-    """MNIST digits at random places of a canvas, among crops of other digits.
+    """MNIST digits at random positions on a canvas, among crops of other digits.
 
-    In training, places and clutter are drawn afresh at every visit; the first digit of an example follows
-    the epoch's permutation, further digits are drawn with replacement. `in_order` has example i show image
-    i of the split in a layout that never changes.
+    In training, positions and clutter are sampled anew in every epoch; the first digits of the examples are a
+    permutation of the split, further digits are sampled with replacement. In `in_order`, example i shows image i of the
+    split in a fixed layout.
     """
 
     def __init__(
@@ -65,17 +65,16 @@ class ClutteredMNIST(Dataset):
         distractor_size: int = 8,
         target: Target = "label",
     ):
-        """Loads MNIST.
+        """Load MNIST.
 
         Args:
             split: "train", "valid" or "test".
-            canvas: (H, W) of the images, each at least 28. 28 x 28 with no distractors is plain MNIST.
-            num_digits: digits per image; they may overlap.
-            num_distractors: crops per image.
-            distractor_size: side of the crops, 1 to 28.
-            target: "label", the digit, for one digit. For several: "mark", which digits are present
-                (multi-hot over 10 classes); "combine", the unordered digits as one class, such as "3+7";
-                "sum", their sum.
+            canvas: (H, W) of the images, each at least 28; 28 x 28 without distractors is plain MNIST.
+            num_digits: Digits per image; they may overlap.
+            num_distractors: Distractors (crops of other digits) per image.
+            distractor_size: Side of the distractors in pixels, 1 to 28.
+            target: For one digit, "label": its class. For several digits, "mark": which digits are present (multi-hot
+                over 10 classes); "combine": the unordered combination as one class, such as "3+7"; or "sum": their sum.
         """
         height, width = canvas
         if min(canvas) < _DIGIT:
@@ -129,49 +128,44 @@ class ClutteredMNIST(Dataset):
             rank=rank,
             world_size=world_size,
         )
-        # Every process draws for the whole batch, which is cheap, and composes only its own rows.
+        # Every process samples the layout of the global batch, which is cheap, and renders only its own rows.
         return (
             self.compose(self.draw(Stream.TRAIN_BATCH, self._stream, seed, epoch, i, first_digits=first).rows(share))
             for i, first in enumerate(order)
         )
 
     def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[Batch]:
-        """See `Dataset.in_order`; the layout does not depend on any seed of the user's."""
+        """See `Dataset.in_order`; the layout does not depend on the seed of the run."""
         batches = ordered_batches(len(self), batch_size=batch_size, limit=limit)
-        return (self.compose(self._frozen.rows(rows)) for rows in batches)
+        return (self.compose(self._fixed_layout.rows(rows)) for rows in batches)
 
     def select(self, indices: Sequence[int]) -> Batch:
         """See `Dataset.select`."""
-        return self.compose(self._frozen.rows(np.asarray(indices)))
+        return self.compose(self._fixed_layout.rows(np.asarray(indices)))
 
     @cached_property
-    def _frozen(self) -> Layout:
+    def _fixed_layout(self) -> Layout:
         return self.draw(Stream.FROZEN, self._stream, first_digits=np.arange(len(self)))
 
     def digest(self) -> str:
-        """The sha256 of all images, then all targets, then all boxes of the frozen set."""
-        batches = list(self.in_order(batch_size=1000))
+        """The sha256 of the fixed set: all images, then all targets, then all boxes."""
         sha256 = hashlib.sha256()
-        for field in zip(*batches, strict=True):
-            for tensor in field:
-                array = tensor.numpy()
-                sha256.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")))
+        for tensors in zip(*self.in_order(batch_size=1000), strict=True):
+            for tensor in tensors:
+                sha256.update(little_endian(tensor))
         return sha256.hexdigest()
 
     def draw(self, *words: int, first_digits: np.ndarray) -> Layout:
-        """Draws a layout.
+        """Sample a layout of B examples.
 
         Args:
-            words: seed of the draws, see `base.random_bits`.
-            first_digits: (B,) the image that each example's first digit shows.
-
-        Returns:
-            Layout of B examples.
+            words: Seed, see `seeding.random_bits`.
+            first_digits: (B,) image index of the first digit of each example.
         """
         _, height, width = self.image_shape
         batch, digits, distractors = len(first_digits), self._num_digits, self._num_distractors
         size = self._distractor_size
-        # How many values each draw of an example can take, in the order of the fields of Layout.
+        # Upper bounds (exclusive) of the random integers of an example, in the order of the fields of Layout.
         highs = [
             [len(self)] * (digits - 1),
             [height - _DIGIT + 1, width - _DIGIT + 1] * digits,
@@ -193,30 +187,26 @@ class ClutteredMNIST(Dataset):
         )
 
     def compose(self, layout: Layout) -> Batch:
-        """Paints a layout.
-
-        Args:
-            layout: B examples.
+        """Render a layout of B examples.
 
         Returns:
-            Images (B, 1, H, W), targets (B,) or (B, 10), and boxes (B, N, 4): the 28 x 28 square of each
-            digit.
+            Images (B, 1, H, W), targets (B,) or (B, 10), and boxes (B, N, 4): the 28 x 28 square of each digit.
         """
         batch, size = len(layout.digits), self._distractor_size
         examples = np.arange(batch)
         canvas = np.zeros((batch, *self.image_shape[1:]), np.uint16)  # (B, H, W)
-        # Views: [b, y, x] is the square whose top left pixel is (y, x). Indexing with a whole batch of
-        # corners is several times faster than a loop over examples.
-        places = sliding_window_view(canvas, (size, size), axis=(1, 2), writeable=True)
+        # Views: [b, y, x] is the square whose top left pixel is (y, x). Indexing with a batch of corners is much faster
+        # than a loop over examples.
+        squares = sliding_window_view(canvas, (size, size), axis=(1, 2), writeable=True)
         crops = sliding_window_view(self._images, (size, size), axis=(1, 2))
         for d in range(self._num_distractors):
             crop_y, crop_x = layout.crop_corners[:, d].T
             y, x = layout.paste_corners[:, d].T
-            places[examples, y, x] += crops[layout.distractors[:, d], crop_y, crop_x]
-        places = sliding_window_view(canvas, (_DIGIT, _DIGIT), axis=(1, 2), writeable=True)
+            squares[examples, y, x] += crops[layout.distractors[:, d], crop_y, crop_x]
+        squares = sliding_window_view(canvas, (_DIGIT, _DIGIT), axis=(1, 2), writeable=True)
         for n in range(self._num_digits):
             y, x = layout.digit_corners[:, n].T
-            places[examples, y, x] += self._images[layout.digits[:, n]]
+            squares[examples, y, x] += self._images[layout.digits[:, n]]
         images = np.minimum(canvas, 255, out=canvas).astype(np.uint8)
 
         top_left = layout.digit_corners[:, :, ::-1]  # (B, N, 2) x, y
@@ -228,19 +218,19 @@ class ClutteredMNIST(Dataset):
         )
 
     def _targets(self, labels: np.ndarray) -> Tensor:
-        """Targets (B,) or (B, 10) of the digits' labels (B, N)."""
+        """Targets (B,) or (B, 10) from the labels (B, N) of the digits."""
         if self._target == "label":
             return torch.from_numpy(labels[:, 0])
         if self._target == "sum":
             return torch.from_numpy(labels.sum(axis=1))
         if self._target == "combine":
-            # Ascending digits read as a decimal number are in the order of the combinations.
+            # Sorted digits, read as a decimal number, have the same order as the combinations.
             powers = 10 ** np.arange(self._num_digits)[::-1]
             numbers = np.array(self._combinations) @ powers
             return torch.from_numpy(np.searchsorted(numbers, np.sort(labels, axis=1) @ powers))
-        marks = np.zeros((len(labels), 10), np.float32)
-        np.put_along_axis(marks, labels, 1.0, axis=1)
-        return torch.from_numpy(marks)
+        multi_hot = np.zeros((len(labels), 10), np.float32)
+        np.put_along_axis(multi_hot, labels, 1.0, axis=1)
+        return torch.from_numpy(multi_hot)
 
 
 def cluttered_mnist(
@@ -250,8 +240,8 @@ def cluttered_mnist(
     num_distractors: int = 4,
     distractor_size: int = 8,
     target: Target = "label",
-) -> Splits:
-    """The three splits of `ClutteredMNIST`, which documents the arguments."""
+) -> Splits[Dataset]:
+    """The three splits of `ClutteredMNIST`; see there for the arguments."""
     return Splits(
         *(
             ClutteredMNIST(

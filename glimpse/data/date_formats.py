@@ -1,23 +1,22 @@
-"""Dates as people write them, with which words say the year, which the month and which the day.
+"""Dates in natural language, with the words that express the year, the month and the day.
 
-A date of the years 1900 to 2099 is written in one of 16 formats, each with options of its own (padding, separators,
-abbreviations, ordinals, weekday or not). Every text has one meaning, by these rules:
+A date from 1900 to 2099 is written in one of 16 formats, each with its own options (padding, separators, abbreviations,
+ordinals, weekday). Every text is unambiguous, by these rules:
 
-* Of numbers alone, one of four digits at the front is the year, and then comes the month; eight digits in a row are
-  year, month and day. Else the order is said in words or letters ("day first", "y/m/d"), where words leave the year
-  last, unless the day is over 12 and the year, which is last, has four digits.
-* A year of two digits is one of 1950 to 2049.
-* A weekday, where there is one, is the right one.
+* In a date of numbers only, a first number of four digits is the year, followed by the month; eight digits in a row are
+  year, month and day. Otherwise the text states the order ("day first", "y/m/d"; "day first" and "month first" put the
+  year last), unless the day is over 12 and the year is last and has four digits.
+* A year of two digits is in 1950 to 2049.
+* A weekday is always the correct one.
 
-Words are in lower case, and every digit is a word of its own, so is every sign: "Sept. 3rd, 1998" is the nine words
-sept . 3 rd , 1 9 9 8. So a source has 4 to 21 words, of which each has a meaning, and an alignment reads like a
-sentence; by characters, sources would be several times as long and most of their places mean nothing by themselves,
-and with whole numbers as words a year not seen in training could not be read. The ISO 8601 translation is its ten
-characters: 1 9 9 8 - 0 9 - 0 3.
+Tokens are lower-case words, single digits and single punctuation marks: "Sept. 3rd, 1998" is the nine tokens
+sept . 3 rd , 1 9 9 8. So a source has 4 to 21 tokens, each with a meaning, and alignments are easy to read. Sources of
+characters would be several times as long, and with whole numbers as tokens, years not seen in training would be unknown
+words. The ISO 8601 translation is a sequence of ten characters: 1 9 9 8 - 0 9 - 0 3.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeVar
@@ -26,7 +25,7 @@ from glimpse.data.sentence_pairs import SentencePair, Span
 from glimpse.data.vocabulary import Tokens
 
 FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
-SHORT_FROM = 1950  # the first of the hundred years that may be written with two digits
+SHORT_FROM = 1950  # first of the 100 years that may be written with two digits
 
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -52,17 +51,17 @@ Option = TypeVar("Option")
 
 
 class Piece(NamedTuple):
-    """A part of a text, and the field of the date that it says."""
+    """A part of a text that expresses a field of the date."""
 
     text: str
     field: Field
 
 
-Pieces = list[str | Piece]
+Pieces = Sequence[str | Piece]
 
 
 class Pick:
-    """Chooses among options, by the digits of a large random number."""
+    """Chooses among options by the digits of a large random number."""
 
     def __init__(self, bits: int):
         self._left = bits
@@ -73,9 +72,9 @@ class Pick:
         return options[index]
 
 
-@lru_cache(maxsize=4096)  # few texts, and often the same
+@lru_cache(maxsize=4096)  # there are few different texts
 def split_date(text: str) -> Tokens:
-    """Splits a text into words: lower case, and every digit and every sign by itself."""
+    """Tokenize a date: lower-case words, single digits, single punctuation marks."""
     return tuple(_WORD.findall(text.lower()))
 
 
@@ -85,20 +84,20 @@ def iso(day: date) -> Tokens:
 
 
 def write(day: date, bits: int) -> SentencePair:
-    """Writes a date in some format.
+    """Write a date in a random format.
 
     Args:
-        day: a date from FIRST to LAST.
-        bits: a 64-bit integer; the format depends on it and on the date alone.
+        day: A date from FIRST to LAST.
+        bits: Random 64-bit integer; the format depends on it and on the date alone.
 
     Returns:
-        The text, its ISO 8601 translation, and the alignment: digits of the year are from the words that say the year,
-        also where the century is only implied, and so of month and day; the two hyphens are from nowhere.
+        The text, its ISO 8601 translation, and the alignment: the digits of the year are aligned with the words that
+        express the year, even if these only imply the century; likewise month and day. Hyphens have no alignment.
     """
     if not FIRST <= day <= LAST:
         raise ValueError(f"day must be in {FIRST}..{LAST}, got {day}")
     pick = Pick(bits)
-    pieces = pick(*(FORMATS if day.day > 12 else _OF_ANY_DAY))(day, pick)
+    pieces = pick(*(FORMATS if day.day > 12 else _FORMATS_OF_ANY_DAY))(day, pick)
     words: list[str] = []
     spans: dict[Field, Span] = {}
     for piece in pieces:
@@ -107,15 +106,15 @@ def write(day: date, bits: int) -> SentencePair:
         words += split_date(text)
         if isinstance(piece, Piece):
             spans[piece.field] = (start, len(words))
-    year, month, day_span, nowhere = spans["year"], spans["month"], spans["day"], (0, 0)
-    return SentencePair(tuple(words), (iso(day),), (*[year] * 4, nowhere, *[month] * 2, nowhere, *[day_span] * 2))
+    year, month, day_span, none = spans["year"], spans["month"], spans["day"], (0, 0)
+    return SentencePair(tuple(words), (iso(day),), (*[year] * 4, none, *[month] * 2, none, *[day_span] * 2))
 
 
-# What formats are made of
+# Parts of the formats
 
 
 def _digits(number: int, pick: Pick) -> str:
-    """A number of one or two digits, padded or not."""
+    """A number with or without a leading zero."""
     return pick(str(number), f"{number:02d}")
 
 
@@ -129,7 +128,7 @@ def _ordinal(day: date, pick: Pick) -> Piece:
     return Piece(f"{day.day}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(unit, 'th') }", "day")
 
 
-def _spelt_day(day: date, pick: Pick) -> Piece:
+def _spelled_day(day: date, pick: Pick) -> Piece:
     """Third, twenty-third, twenty third."""
     return Piece(_ORDINALS[day.day].replace("-", pick("-", " ")), "day")
 
@@ -150,16 +149,16 @@ def _year(day: date, pick: Pick) -> Piece:
 
 
 def _year_or_short(day: date, pick: Pick, mark: str) -> Piece:
-    """1998, or 98 after a mark, where two digits will do."""
+    """1998, or 98 after a mark such as an apostrophe if two digits are unambiguous."""
     if not SHORT_FROM <= day.year < SHORT_FROM + 100:
         return _year(day, pick)
     return Piece(pick(str(day.year), f"{mark}{day.year % 100:02d}"), "year")
 
 
-def _spelt_year(day: date, pick: Pick) -> Piece:
+def _spelled_year(day: date, pick: Pick) -> Piece:
     """Nineteen ninety-eight, nineteen oh five, nineteen hundred and five, two thousand and five, twenty twenty-four."""
     century, rest = divmod(day.year, 100)
-    rest_words = _spelt(rest, pick)
+    rest_words = _spelled_number(rest, pick)
     if rest == 0:
         return Piece("nineteen hundred" if century == 19 else "two thousand", "year")
     after = f"oh {rest_words}" if rest < 10 else rest_words
@@ -168,7 +167,7 @@ def _spelt_year(day: date, pick: Pick) -> Piece:
     return Piece(pick(f"twenty {after}", f"two thousand and {rest_words}", f"two thousand {rest_words}"), "year")
 
 
-def _spelt(number: int, pick: Pick) -> str:
+def _spelled_number(number: int, pick: Pick) -> str:
     """A number below 100 in words."""
     if number < 20:
         return _UNITS[number]
@@ -177,7 +176,7 @@ def _spelt(number: int, pick: Pick) -> str:
 
 
 def _weekday(day: date, pick: Pick) -> str:
-    """Sunday, Sun; of three texts two have none."""
+    """Sunday, Sun, or in two of three texts nothing."""
     name = WEEKDAYS[day.weekday()]
     short = {"tuesday": "tues", "thursday": "thurs"}.get(name, name[:3])
     return pick("", pick(name, name[:3], short) + pick("", ",", "."), "")
@@ -204,22 +203,29 @@ def _the_day_of_month(day: date, pick: Pick) -> Pieces:
     return [_weekday(day, pick), pick("", "on"), "the", _ordinal(day, pick), "of", month, pick("", ","), year]
 
 
-def _spelt_out(day: date, pick: Pick) -> Pieces:
+def _all_spelled(day: date, pick: Pick) -> Pieces:
     """The third of may nineteen ninety-eight."""
     month = Piece(MONTHS[day.month - 1], "month")
-    return [_weekday(day, pick), "the", _spelt_day(day, pick), "of", month, pick("", ","), _spelt_year(day, pick)]
+    return [_weekday(day, pick), "the", _spelled_day(day, pick), "of", month, pick("", ","), _spelled_year(day, pick)]
 
 
-def _spelt_out_month_first(day: date, pick: Pick) -> Pieces:
+def _all_spelled_month_first(day: date, pick: Pick) -> Pieces:
     """May the third, nineteen ninety-eight."""
     month = Piece(MONTHS[day.month - 1], "month")
-    return [_weekday(day, pick), month, pick("", "the"), _spelt_day(day, pick), pick("", ","), _spelt_year(day, pick)]
+    return [
+        _weekday(day, pick),
+        month,
+        pick("", "the"),
+        _spelled_day(day, pick),
+        pick("", ","),
+        _spelled_year(day, pick),
+    ]
 
 
-def _half_spelt(day: date, pick: Pick) -> Pieces:
+def _spelled_day_only(day: date, pick: Pick) -> Pieces:
     """The third of May, 1998."""
     month, year = _named_month(day, pick), _year(day, pick)
-    return [pick("", "on"), "the", _spelt_day(day, pick), "of", month, pick("", ","), year]
+    return [pick("", "on"), "the", _spelled_day(day, pick), "of", month, pick("", ","), year]
 
 
 def _year_first_named(day: date, pick: Pick) -> Pieces:
@@ -230,15 +236,15 @@ def _year_first_named(day: date, pick: Pick) -> Pieces:
 
 def _month_year_day(day: date, pick: Pick) -> Pieces:
     """In May 1998, on the 3rd."""
-    end = _ordinal(day, pick) if pick("3rd", "third") == "3rd" else _spelt_day(day, pick)
+    end = _ordinal(day, pick) if pick("3rd", "third") == "3rd" else _spelled_day(day, pick)
     return [pick("", "in"), _named_month(day, pick), _year(day, pick), ",", pick("", "on"), "the", end]
 
 
 def _long(day: date, pick: Pick) -> Pieces:
     """Sunday, the 3rd day of the month of May in the year 1998."""
-    which = _ordinal(day, pick) if pick("3rd", "third") == "3rd" else _spelt_day(day, pick)
-    year = _year(day, pick) if pick("1998", "spelt") == "1998" else _spelt_year(day, pick)
-    month = [pick("", "the month of"), Piece(MONTHS[day.month - 1], "month")]
+    which = _ordinal(day, pick) if pick("3rd", "third") == "3rd" else _spelled_day(day, pick)
+    year = _year(day, pick) if pick("1998", "spelled") == "1998" else _spelled_year(day, pick)
+    month: Pieces = [pick("", "the month of"), Piece(MONTHS[day.month - 1], "month")]
     return [_weekday(day, pick), "the", which, "day of", *month, "in the year", year]
 
 
@@ -247,7 +253,7 @@ def _marked_numbers(day: date, pick: Pick) -> Pieces:
     sign = pick("/", ".", "-")
     order = pick("day", "month")
     first, second = (_day(day, pick), _month(day, pick)) if order == "day" else (_month(day, pick), _day(day, pick))
-    numbers = [first, sign, second, sign, _year_or_short(day, pick, "")]
+    numbers: Pieces = [first, sign, second, sign, _year_or_short(day, pick, "")]
     letters = "d/m/y" if order == "day" else "m/d/y"
     mark = pick(f"{order} first", letters)
     return [*numbers, "(", mark, ")"] if pick("after", "before") == "after" else [mark, ":", *numbers]
@@ -259,8 +265,8 @@ def _marked_year_first(day: date, pick: Pick) -> Pieces:
     return [_year_or_short(day, pick, ""), sign, _month(day, pick), sign, _day(day, pick), "( y/m/d )"]
 
 
-def _clear_numbers(day: date, pick: Pick) -> Pieces:
-    """23/5/1998, 5/23/1998; of days over 12 only."""
+def _numbers_with_large_day(day: date, pick: Pick) -> Pieces:
+    """23/5/1998, 5/23/1998; only for days over 12, which cannot be months."""
     sign = pick("/", ".", "-")
     numbers = [_day(day, pick), sign, _month(day, pick)]
     return [*(numbers if pick("day", "month") == "day" else reversed(numbers)), sign, _year(day, pick)]
@@ -286,29 +292,33 @@ def _between_signs(day: date, pick: Pick) -> Pieces:
     return [_day(day, pick), sign, month, sign, _year_or_short(day, pick, "")]
 
 
-def _labelled(day: date, pick: Pick) -> Pieces:
+def _labeled(day: date, pick: Pick) -> Pieces:
     """Month 5, day 3, year 1998; in any order."""
-    fields = {"d": ["day", _day(day, pick)], "m": ["month", _month(day, pick)], "y": ["year", _year(day, pick)]}
-    one, two, three = (fields[letter] for letter in pick("dmy", "dym", "mdy", "myd", "ydm", "ymd"))
-    return [*one, ",", *two, ",", *three]
+    fields: dict[str, Pieces] = {
+        "d": ["day", _day(day, pick)],
+        "m": ["month", _month(day, pick)],
+        "y": ["year", _year(day, pick)],
+    }
+    first, second, third = (fields[letter] for letter in pick("dmy", "dym", "mdy", "myd", "ydm", "ymd"))
+    return [*first, ",", *second, ",", *third]
 
 
 FORMATS: tuple[Callable[[date, Pick], Pieces], ...] = (
     _day_month_year,
     _month_day_year,
     _the_day_of_month,
-    _spelt_out,
-    _spelt_out_month_first,
-    _half_spelt,
+    _all_spelled,
+    _all_spelled_month_first,
+    _spelled_day_only,
     _year_first_named,
     _month_year_day,
     _long,
     _marked_numbers,
     _marked_year_first,
-    _clear_numbers,
+    _numbers_with_large_day,
     _year_first_numbers,
     _compact,
     _between_signs,
-    _labelled,
+    _labeled,
 )
-_OF_ANY_DAY = tuple(one for one in FORMATS if one is not _clear_numbers)
+_FORMATS_OF_ANY_DAY = tuple(form for form in FORMATS if form is not _numbers_with_large_day)

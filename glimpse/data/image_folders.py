@@ -1,4 +1,4 @@
-"""Classification data sets of torchvision, and folders of one's own images."""
+"""Classification data sets of torchvision, and folders of images."""
 
 import inspect
 from collections.abc import Sequence
@@ -9,17 +9,17 @@ import numpy as np
 from PIL import Image, ImageOps
 from torchvision import datasets
 
-from glimpse.data.base import Splits
+from glimpse.data.base import Dataset, Splits
 from glimpse.data.image_loader import Subset, make_splits
 from glimpse.errors import DataError
 from glimpse.seeding import Stream, permutation
 
-# They fit the signature of a classification data set, but their targets are attributes, boxes or masks.
-_NOT_CLASSES = {"CelebA", "Cityscapes", "Kitti", "WIDERFace"}
+# These have the signature of a classification data set, but their targets are attributes, boxes or masks.
+_NOT_CLASSIFICATION = {"CelebA", "Cityscapes", "Kitti", "WIDERFace"}
 
 
 def torchvision_names() -> list[str]:
-    """The class names of torchvision's classification data sets that have a train and a test split."""
+    """Class names of torchvision's classification data sets that have a train and a test split."""
     names = []
     for name, cls in inspect.getmembers(datasets, inspect.isclass):
         parameters = inspect.signature(cls).parameters
@@ -29,7 +29,7 @@ def torchvision_names() -> list[str]:
             required == ["root"]
             and ("train" in parameters or split in ("train", "trainval"))
             and _accepts(cls, "transform")
-            and name not in _NOT_CLASSES
+            and name not in _NOT_CLASSIFICATION
         ):
             names.append(name)
     return names
@@ -44,40 +44,36 @@ def torchvision_data(
     valid_fraction: float = 0.1,
     channels: Literal[1, 3] | None = None,
     workers: int = 0,
-) -> Splits:
-    """A classification data set of torchvision.
+) -> Splits[Dataset]:
+    """Open a classification data set of torchvision.
 
-    Its own validation split is used if it has one, otherwise `valid_fraction` of the training images is
-    held out, always the same ones. If it has a validation but no test split, as ImageNet, the former
-    serves as the test split.
+    Without a validation split, a fixed random `valid_fraction` of the training images is held out. With a validation
+    but no test split, as in ImageNet, the validation split becomes the test split.
 
     Args:
-        name: class name in `torchvision.datasets`, such as "CIFAR10".
-        root: folder that holds the data set, in torchvision's layout.
-        size: (H, W) to resize to; None if all images already have one size.
-        download: let torchvision download it to `root` if it is missing.
-        valid_fraction: share of the training images to hold out, if needed.
-        channels: 1 for greyscale, 3 for RGB, None for what the first image is.
-        workers: number of processes that read images; 0 reads in this one.
-
-    Returns:
-        The three splits.
+        name: Class name in `torchvision.datasets`, such as "CIFAR10".
+        root: Folder of the data set, in torchvision's layout.
+        size: (H, W) to resize to; None: all images have the size of the first one.
+        download: Whether torchvision downloads the data set to `root` if it is missing.
+        valid_fraction: Fraction of the training images to hold out, if needed.
+        channels: 1: grayscale, 3: RGB, None: as in the first image.
+        workers: Number of data loader processes; 0: read in the main process.
     """
     _check(size=size, channels=channels, workers=workers, valid_fraction=valid_fraction)
     names = torchvision_names()
     if name not in names:
-        raise DataError(f"the data set's name must be one of {', '.join(names)}, got {name!r}")
+        raise DataError(f"name must be one of {', '.join(names)}, got {name!r}")
     cls = getattr(datasets, name)
     train, valid, test = _open_splits(cls, root, download)
     kept = np.arange(len(train))
     if valid is None:
         kept, held_out = _hold_out(np.zeros(len(train)), [valid_fraction], [name])
-        valid_part = Subset(train, held_out, f"{name} train")
+        valid_subset = Subset(train, held_out, f"{name} train")
     else:
-        valid_part = Subset(valid, np.arange(len(valid)), f"{name} valid")
+        valid_subset = Subset(valid, np.arange(len(valid)), f"{name} valid")
     return make_splits(
         Subset(train, kept, f"{name} train"),
-        valid_part,
+        valid_subset,
         Subset(test, np.arange(len(test)), f"{name} test"),
         class_names=_class_names(train),
         size=size,
@@ -94,23 +90,20 @@ def image_folder(
     test_fraction: float = 0.1,
     channels: Literal[1, 3] | None = None,
     workers: int = 0,
-) -> Splits:
-    """A folder of images, one subfolder per class.
+) -> Splits[Dataset]:
+    """Open a folder of images with one subfolder per class.
 
-    With `root/train/<class>/`, the splits are the folders `train`, `valid` (or `val`) and `test`; one that
-    is missing is held out from `train`. With `root/<class>/`, both are held out. The same images are held
-    out each time, in proportion from every class.
+    With `root/train/<class>/`, the splits are the folders `train`, `valid` (or `val`) and `test`; a missing split is
+    held out from `train`. With `root/<class>/`, both are held out. The same images are held out each time, the same
+    fraction of every class.
 
     Args:
-        root: the folder.
-        size: (H, W) to resize to; None if all images already have one size.
-        valid_fraction: share of each class to hold out for validation, if needed.
-        test_fraction: share of each class to hold out for testing, if needed.
-        channels: 1 for greyscale, 3 for RGB, None for what the first image is.
-        workers: number of processes that read images; 0 reads in this one.
-
-    Returns:
-        The three splits.
+        root: The folder.
+        size: (H, W) to resize to; None: all images have the size of the first one.
+        valid_fraction: Fraction of each class to hold out for validation, if needed.
+        test_fraction: Fraction of each class to hold out for testing, if needed.
+        channels: 1: grayscale, 3: RGB, None: as in the first image.
+        workers: Number of data loader processes; 0: read in the main process.
     """
     _check(
         size=size,
@@ -121,11 +114,11 @@ def image_folder(
     )
     root = Path(root)
     if not root.is_dir():
-        raise DataError(f"the data's root must be a folder of images, but {root} is not a folder")
-    # A class may be called "train", then that folder has images but no folders.
+        raise DataError(f"root must be a folder of images, but {root} is not a folder")
+    # A class may be called "train"; its folder has images but no subfolders.
     has_splits = (root / "train").is_dir() and any(path.is_dir() for path in (root / "train").iterdir())
     train = _open_folder(root / "train" if has_splits else root)
-    parts: dict[str, Subset] = {}
+    subsets: dict[str, Subset] = {}
     for split, folders in (("valid", ("valid", "val")), ("test", ("test",))):
         folder = next((root / name for name in folders if (root / name).is_dir()), None)
         if has_splits and folder is not None:
@@ -134,18 +127,18 @@ def image_folder(
                 different = ", ".join(sorted(set(source.classes) ^ set(train.classes)))
                 raise DataError(
                     f"{folder} must have the same class folders as {root / 'train'}, "
-                    f"but these are in one only: {different}"
+                    f"but these are in only one of them: {different}"
                 )
-            parts[split] = Subset(source, np.arange(len(source)), str(folder))
+            subsets[split] = Subset(source, np.arange(len(source)), str(folder))
     fractions = {"valid": valid_fraction, "test": test_fraction}
-    missing = [split for split in fractions if split not in parts]
+    missing = [split for split in fractions if split not in subsets]
     kept, *held_out = _hold_out(np.array(train.targets), [fractions[split] for split in missing], train.classes)
     for split, indices in zip(missing, held_out, strict=True):
-        parts[split] = Subset(train, indices, str(root))
+        subsets[split] = Subset(train, indices, str(root))
     return make_splits(
         Subset(train, kept, str(root)),
-        parts["valid"],
-        parts["test"],
+        subsets["valid"],
+        subsets["test"],
         class_names=tuple(train.classes),
         size=size,
         channels=channels,
@@ -154,6 +147,7 @@ def image_folder(
 
 
 def _check(*, size: tuple[int, int] | None, channels: int | None, workers: int, **fractions: float) -> None:
+    """Raise a ValueError unless the arguments of `torchvision_data` or `image_folder` are valid."""
     if size is not None and (len(size) != 2 or min(size) < 1):
         raise ValueError(f"size must be None or a positive (height, width), got {size}")
     if channels not in (None, 1, 3):
@@ -168,7 +162,7 @@ def _check(*, size: tuple[int, int] | None, channels: int | None, workers: int, 
 
 
 def _hold_out(labels: np.ndarray, fractions: list[float], class_names: Sequence[str]) -> list[np.ndarray]:
-    """Splits 0..len(labels)-1 into what is kept and one part per fraction, each class in proportion."""
+    """Split 0..len(labels)-1 into the indices to keep and one part per fraction, stratified by class."""
     parts: list[list[np.ndarray]] = [[] for _ in range(1 + len(fractions))]
     for label, name in enumerate(class_names):
         members = np.flatnonzero(labels == label)
@@ -191,20 +185,20 @@ def _open_folder(folder: Path) -> datasets.ImageFolder:
 
 
 def _load(path: str) -> Image.Image:
-    """The image as stored, the right way up; torchvision's own loader would make all of them RGB."""
+    """Open an image in its own mode, upright; torchvision's default loader would convert it to RGB."""
     with Image.open(path) as image:
         return ImageOps.exif_transpose(image)
 
 
 def _accepts(cls: type, parameter: str) -> bool:
-    """Whether the constructor takes this argument, itself or through **kwargs."""
+    """Whether the constructor has this parameter or **kwargs."""
     parameters = inspect.signature(cls).parameters
     return parameter in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 def _open(cls: type, root: str | Path, download: bool, **split: Any) -> Any | None:
-    """One split of a torchvision data set; None if it has no split of that name."""
-    # ImageNet takes any argument and then refuses this one.
+    """Open one split of a torchvision data set; None if it has no split of that name."""
+    # ImageNet has **kwargs but rejects this argument.
     if download and (cls is datasets.ImageNet or not _accepts(cls, "download")):
         raise DataError(f"download must be False: torchvision cannot download {cls.__name__}")
     try:
@@ -212,14 +206,12 @@ def _open(cls: type, root: str | Path, download: bool, **split: Any) -> Any | No
     except (RuntimeError, OSError, ImportError, ValueError) as error:
         if "for argument split" in str(error):
             return None
-        advice = (
-            "" if download else "; download=True, data.download in a config, fetches data sets that may be downloaded"
-        )
+        advice = "" if download else "; set download=True (data.download in a config) to download it, if possible"
         raise DataError(f"cannot open {cls.__name__} in root {root}: {error}{advice}") from error
 
 
 def _open_splits(cls: type, root: str | Path, download: bool) -> tuple[Any, Any | None, Any]:
-    """Train, valid (None if it has to be held out) and test."""
+    """Open the train, valid (None if it must be held out) and test split."""
     if "train" in inspect.signature(cls).parameters:
         return _open(cls, root, download, train=True), None, _open(cls, root, download, train=False)
     train, trainval, val, valid, test = (
@@ -231,9 +223,9 @@ def _open_splits(cls: type, root: str | Path, download: bool) -> tuple[Any, Any 
 
 
 def _class_names(source: Any) -> tuple[str, ...]:
-    """Names of the classes, or their numbers where torchvision has no names."""
+    """Names of the classes, or their indices if torchvision has no names."""
     if hasattr(source, "classes"):
-        # ImageNet's are tuples of synonyms.
+        # Class names of ImageNet are tuples of synonyms.
         return tuple(name if isinstance(name, str) else ", ".join(name) for name in source.classes)
     labels = next((getattr(source, key) for key in ("targets", "labels", "_labels") if hasattr(source, key)), None)
     if labels is None:

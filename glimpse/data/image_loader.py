@@ -1,4 +1,4 @@
-"""Images of one size as a `Dataset`, read from any torchvision-style source when they are needed.
+"""A `Dataset` of images of one size, read on demand from any torchvision-style source.
 
 Shapes: B batch, C channels, H height, W width.
 """
@@ -22,31 +22,31 @@ _GRAY_MODES = {"1", "L", "LA", "La"}
 
 
 class Subset(NamedTuple):
-    """One split: some of the items of a torchvision data set."""
+    """One split: a subset of the items of a torchvision data set."""
 
     source: Any  # source[i] is (PIL image, label)
     indices: np.ndarray  # (size,) int64
-    name: str
+    name: str  # for error messages
 
     def read(self, index: int) -> tuple[Image.Image, int | None]:
-        """One item, any failure as an error that names it."""
+        """Read one item of the source; any failure is a DataError that names the item."""
         try:
             return self.source[index]
         except Exception as error:  # image decoders raise OSError, SyntaxError, struct.error and more
             raise DataError(f"cannot read {self.describe(index)}: {error}") from error
 
     def describe(self, index: int) -> str:
-        """The file of an item, where there is one."""
+        """The file of an item, or its index if it has no file."""
         if isinstance(self.source, DatasetFolder):
             return str(self.source.samples[index][0])
         return f"image {index} of {self.name}"
 
 
 class ImageData(Dataset):
-    """Images of one size, read when they are needed.
+    """Images of one size, read on demand.
 
-    `in_order` visits them in a fixed shuffled order, so that the first few hundred are a fair sample even
-    though most data sets are stored class by class.
+    `in_order` visits them in a fixed random order, so that the first few hundred are a representative sample although
+    most data sets are sorted by class.
     """
 
     multi_label = False
@@ -54,29 +54,30 @@ class ImageData(Dataset):
     def __init__(
         self,
         *,
-        part: Subset,
+        subset: Subset,
         class_names: tuple[str, ...],
         image_shape: tuple[int, int, int],
         resize: bool,
         workers: int,
     ):
-        """Keeps the arguments; made by `torchvision_data` and `image_folder`.
+        """Create the split; called by `torchvision_data` and `image_folder`.
 
         Args:
-            part: where the images are.
-            class_names: names by class index.
+            subset: Source of the images.
+            class_names: Names by class index.
             image_shape: (C, H, W) of the batches.
-            resize: whether images of another size are resized or refused.
-            workers: number of processes that read images; 0 reads in this one.
+            resize: Whether images of another size are resized; otherwise they are an error.
+            workers: Number of data loader processes; 0: read in the main process.
         """
-        self._part = part._replace(indices=part.indices[permutation(Stream.FROZEN, 0, size=len(part.indices))])
+        order = permutation(Stream.FROZEN, 0, size=len(subset.indices))
+        self._subset = subset._replace(indices=subset.indices[order])
         self._resize, self._workers = resize, workers
         self.class_names, self.num_classes = class_names, len(class_names)
         self.image_shape = image_shape
 
     def __len__(self) -> int:
         """Number of images."""
-        return len(self._part.indices)
+        return len(self._subset.indices)
 
     def epoch(self, *, seed: int, epoch: int, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
         """See `Dataset.epoch`."""
@@ -104,32 +105,32 @@ class ImageData(Dataset):
         return batch
 
     def __getitems__(self, rows: list[int]) -> Batch | DataError:
-        """Reads one batch; called by the DataLoader, possibly in another process.
+        """Read one batch; called by the DataLoader, possibly in a worker process.
 
         Args:
-            rows: which examples, in 0..len-1.
+            rows: Indices of the examples, in 0..len-1.
 
         Returns:
-            The batch, or the error; see `read_batches`.
+            The batch, or an error; see `read_batches`.
         """
         try:
-            images, labels = zip(*(self._item(int(self._part.indices[row])) for row in rows), strict=True)
+            images, labels = zip(*(self._item(int(self._subset.indices[row])) for row in rows), strict=True)
         except DataError as error:
             return error
         return Batch(torch.stack(images), torch.tensor(labels), torch.zeros(len(rows), 0, 4))
 
     def _item(self, index: int) -> tuple[Tensor, int]:
         """One image (C, H, W) uint8 and its class."""
-        image, label = self._part.read(index)
+        image, label = self._subset.read(index)
         if label is None or not 0 <= label < self.num_classes:
-            raise DataError(f"{self._part.describe(index)} must have a label in [0, {self.num_classes}), got {label}")
+            raise DataError(f"{self._subset.describe(index)} must have a label in [0, {self.num_classes}), got {label}")
         channels, height, width = self.image_shape
         if image.mode[0] in "IF":
-            raise DataError(f"{self._part.describe(index)} must have 8 bits per channel, got image mode {image.mode}")
+            raise DataError(f"{self._subset.describe(index)} must have 8 bits per channel, got image mode {image.mode}")
         if not self._resize and (image.height, image.width) != (height, width):
             raise DataError(
-                f"{self._part.describe(index)} is {image.height} x {image.width} (height x width) "
-                f"but the first image is {height} x {width}; set size=(height, width), data.size in a config, "
+                f"{self._subset.describe(index)} is {image.height} x {image.width} (height x width) "
+                f"but the first image is {height} x {width}; set size=(height, width) (data.size in a config) "
                 "to resize all images"
             )
         pixels = functional.pil_to_tensor(image.convert("L" if channels == 1 else "RGB"))
@@ -137,50 +138,50 @@ class ImageData(Dataset):
 
 
 def make_splits(
-    *parts: Subset,
+    *subsets: Subset,
     class_names: tuple[str, ...],
     size: tuple[int, int] | None,
     channels: Literal[1, 3] | None,
     workers: int,
-) -> Splits:
-    """Data sets of the parts, with what is not given taken from the first training image."""
-    first, _ = parts[0].read(0)
+) -> Splits[Dataset]:
+    """Create the splits from their subsets; None for size or channels: those of the first training image."""
+    first, _ = subsets[0].read(0)
     shape = (channels or (1 if first.mode in _GRAY_MODES else 3), *(size or (first.height, first.width)))
     return Splits(
         *(
             ImageData(
-                part=part,
+                subset=subset,
                 class_names=class_names,
                 image_shape=shape,
                 resize=size is not None,
                 workers=workers,
             )
-            for part in parts
+            for subset in subsets
         )
     )
 
 
 def read_batches(source: Any, batches: list[list[int]], workers: int) -> Iterator[Any]:
-    """Reads one batch after the other, if wanted in processes of their own.
+    """Iterate over batches read by a DataLoader.
 
     Args:
-        source: `source.__getitems__(rows)` reads a batch. An error is to be returned, not raised: a worker process
-            would bury it in a traceback.
-        batches: which rows make up each batch.
-        workers: number of processes that read; 0 reads in this one.
+        source: `source.__getitems__(rows)` reads a batch. It returns a DataError rather than raising it, because a
+            worker process would wrap it in a traceback.
+        batches: Row indices of each batch.
+        workers: Number of data loader processes; 0: read in the main process.
 
     Returns:
-        An iterator of what was read.
+        An iterator of the batches.
 
     Raises:
-        DataError: If one is returned, when its turn comes.
+        DataError: If the next batch is a DataError.
     """
     loader = DataLoader(
         source,
         batch_sampler=batches,
         num_workers=workers,
-        collate_fn=_as_is,
-        generator=torch.Generator(),  # otherwise it would draw from, and so change, the global one
+        collate_fn=_identity,
+        generator=torch.Generator(),  # otherwise it would advance the global generator
     )
     for batch in loader:
         if isinstance(batch, DataError):
@@ -188,6 +189,6 @@ def read_batches(source: Any, batches: list[list[int]], workers: int) -> Iterato
         yield batch
 
 
-def _as_is(batch: Any) -> Any:
-    """Stands in for the DataLoader's own collation; a function, not a lambda, so that it can be pickled."""
+def _identity(batch: Any) -> Any:
+    """Replaces the default collation of the DataLoader; not a lambda, because it must be picklable."""
     return batch

@@ -1,8 +1,7 @@
-"""MNIST from the files embedded in the package, unpacked once into a cache folder.
+"""MNIST from files embedded in the package, unpacked once into a cache folder.
 
-The cache folder has torchvision's layout, `<cache>/MNIST/raw/<name>`, so that
-`torchvision.datasets.MNIST(root=<cache>)` reads it too. It is the user's cache folder for "glimpse", or
-the folder named by the environment variable GLIMPSE_CACHE.
+The cache folder is the platform's cache folder for "glimpse", or that of the environment variable GLIMPSE_CACHE. It has
+torchvision's layout, `<cache>/MNIST/raw/<name>`, so `torchvision.datasets.MNIST(root=<cache>)` reads it too.
 """
 
 import gzip
@@ -25,25 +24,25 @@ from glimpse.errors import DataError
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
-# Of the unpacked files.
+# Checksums of the unpacked files.
 SHA256 = {
     "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
     "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
     "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
     "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
-_VALID_START = 50_000  # of the 60,000 training images, the last 10,000 are for validation
+_VALID_START = 50_000  # the last 10,000 of the 60,000 training images are the validation split
 
 
 @lru_cache
 def load_mnist(split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """Reads one split: train is the first 50,000 training images, valid the last 10,000.
+    """Load one split: train is the first 50,000 training images, valid the last 10,000.
 
     Args:
         split: "train", "valid" or "test".
 
     Returns:
-        Images (N, 28, 28) uint8 and labels (N,) int64, both read-only because they are shared.
+        Images (N, 28, 28) uint8 and labels (N,) int64; read-only, because all callers share them.
     """
     if split not in SPLITS:
         raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
@@ -57,13 +56,12 @@ def load_mnist(split: Split) -> tuple[np.ndarray, np.ndarray]:
 
 
 def unpack_mnist() -> Path:
-    """Unpacks those of the four MNIST files that the cache folder lacks.
+    """Unpack the MNIST files that are missing from the cache folder.
 
-    Safe against being killed and against other processes doing the same: a file appears under its name
-    only when complete and checked.
+    Safe against crashes and concurrent processes: a file gets its name only when it is complete and verified.
 
     Returns:
-        The cache folder, to be used as the `root` of `torchvision.datasets.MNIST`.
+        The cache folder, the `root` of `torchvision.datasets.MNIST`.
     """
     override = os.environ.get("GLIMPSE_CACHE")
     cache = Path(override) if override else platformdirs.user_cache_path("glimpse")
@@ -76,14 +74,14 @@ def unpack_mnist() -> Path:
 
 
 def _unpack(packed: Traversable, path: Path) -> None:
-    """Decompresses `packed`, checks it, and puts it at `path` in one atomic step."""
+    """Decompress a file, verify it, and move it to `path` atomically."""
     try:
         content = gzip.decompress(packed.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"embedded file {packed} is missing or corrupt ({error}): reinstall glimpse") from error
     if hashlib.sha256(content).hexdigest() != SHA256[path.name]:
         raise DataError(f"embedded file {packed} is corrupt (wrong sha256): reinstall glimpse")
-    # A name of its own, so that two processes never write to the same file.
+    # Unique, so that two processes never write to the same file.
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,19 +89,19 @@ def _unpack(packed: Traversable, path: Path) -> None:
             with temporary.open("xb") as file:
                 file.write(content)
                 file.flush()
-                os.fsync(file.fileno())  # otherwise a power cut could leave the final name with no content
+                os.fsync(file.fileno())  # otherwise a power failure could leave an empty file under the final name
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise DataError(
             f"cannot write MNIST to the cache folder {path.parent} ({error}); set the environment variable "
-            "GLIMPSE_CACHE to a folder that can be written"
+            "GLIMPSE_CACHE to a writable folder"
         ) from error
 
 
 def _verify(path: Path) -> None:
-    """Fails, naming the file, unless its content is what it should be."""
+    """Raise a DataError unless the file has the expected checksum."""
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
@@ -117,7 +115,7 @@ def _verify(path: Path) -> None:
 
 @lru_cache
 def _read(root: Path, train: bool) -> tuple[np.ndarray, np.ndarray]:
-    """All images (N, 28, 28) uint8 and labels (N,) int64 of one of torchvision's two splits, read-only."""
+    """Read all images (N, 28, 28) uint8 and labels (N,) int64 of one of torchvision's two splits, read-only."""
     data = MNIST(str(root), train=train)
     arrays = data.data.numpy(), data.targets.numpy()
     for array in arrays:

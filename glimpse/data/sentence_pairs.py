@@ -1,4 +1,4 @@
-"""What every data set of translations offers: batches of sentences with their translations.
+"""The interface of translation data sets: batches of sentences with their translations.
 
 Shapes: B batch.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from glimpse.data.base import ordered_batches, shuffled_batches
-from glimpse.data.captions import GROUP, batches_by_length
+from glimpse.data.captions import GROUP_SIZE, batches_by_length
 from glimpse.data.mnist import SPLITS, Split
 from glimpse.data.vocabulary import Tokens
 from glimpse.seeding import Stream
@@ -19,40 +19,38 @@ Span = tuple[int, int]  # source words, half-open; (0, 0) for none
 
 
 class Tokenizer(NamedTuple):
-    """How a text becomes words, and words a text again."""
+    """Converts text to tokens and tokens to text."""
 
-    split: Callable[[str], Tokens]  # of a source sentence
-    join: Callable[[Tokens], str]  # of a translation
+    split: Callable[[str], Tokens]  # a source sentence to its tokens
+    detokenize: Callable[[Tokens], str]  # the tokens of a translation to text
 
 
 class SentencePair(NamedTuple):
-    """A sentence with its translation."""
+    """A sentence with its translations."""
 
     source: Tokens
-    references: tuple[Tokens, ...]  # one in training; in scoring, all that are known
-    alignment_spans: tuple[
-        Span, ...
-    ] = ()  # for each word of the reference, the source words that it is from; () if unknown
+    references: tuple[Tokens, ...]  # one in training, all of them in scoring
+    alignment_spans: tuple[Span, ...] = ()  # source words that each word of the reference comes from; () if unknown
 
 
 class PairBatch(NamedTuple):
-    """A batch of sentences with their translations."""
+    """A batch of sentence pairs."""
 
     pairs: list[SentencePair]  # B of them
-    width: int  # words in the longest source of the batch, the shares of other processes included
+    width: int  # length of the longest source in the global batch, the shares of other processes included
 
 
 class PairDataset(ABC):
-    """One split of sentences and translations, visited shuffled (training) or in a fixed order (scoring).
+    """One split of sentence pairs, visited shuffled (training) or in a fixed order (scoring).
 
-    The subclasses say which pairs there are; which of them make up a batch is decided here.
+    Subclasses provide the pairs; this class decides which of them make up a batch.
     """
 
-    selection_metric = "BLEU"  # the score that selects the best epoch
-    script: Tokenizer
+    selection_metric = "BLEU"  # the validation score that selects the best epoch
+    tokenizer: Tokenizer
 
     def __init__(self, split: Split):
-        """Keeps the split: "train", "valid" or "test"."""
+        """Create the split: "train", "valid" or "test"."""
         self.split = split
 
     @abstractmethod
@@ -61,25 +59,31 @@ class PairDataset(ABC):
 
     @abstractmethod
     def vocabulary_pairs(self) -> Iterator[SentencePair]:
-        """Pairs to count words in; of training data only."""
+        """The pairs that the vocabularies are built from; only the training split has them."""
 
     @abstractmethod
-    def drawn(self, rows: np.ndarray, *, seed: int, epoch: int, group: int) -> list[SentencePair]:
-        """The pairs of a group of rows of an epoch, each with one reference."""
+    def training_pairs(self, rows: np.ndarray, *, seed: int, epoch: int, group: int) -> list[SentencePair]:
+        """The training pairs of a group of batches, each with one reference.
+
+        Args:
+            rows: (R,) indices of the pairs, in the shuffled order of the epoch.
+            seed: Seed of the run.
+            epoch: Number of the epoch.
+            group: Number of the group in the epoch.
+        """
 
     @abstractmethod
-    def frozen(self, rows: slice) -> list[SentencePair]:
-        """Some pairs of the fixed order, with all references."""
+    def fixed_pairs(self, rows: slice) -> list[SentencePair]:
+        """A slice of the fixed order, with all references."""
 
     def epoch(
         self, *, seed: int, epoch: int, batch_size: int, rank: int = 0, world_size: int = 1
     ) -> Iterator[PairBatch]:
-        """Visits the pairs once, shuffled; a last incomplete batch is dropped.
+        """Visit the pairs once, shuffled; a last incomplete batch is dropped.
 
-        Translations of a batch are of about the same length and, among those of one length, so are the sources, so that
-        little is padded: batches are made in groups of 32, whose pairs are sorted and cut into batches, which come in a
-        random order. For the arguments see `Dataset.epoch`: batch i depends on (seed, epoch, i) alone, and the shares
-        of all ranks make up the batch.
+        To keep padding small, batches are made in groups of 32: the pairs of a group are sorted by the length of the
+        translation, then of the source, cut into batches, and the batches shuffled. For the arguments see
+        `Dataset.epoch`: batch i depends on (seed, epoch, i) alone, and the shares of all ranks make up the batch.
         """
         order, share = shuffled_batches(
             len(self),
@@ -93,39 +97,31 @@ class PairDataset(ABC):
         return self._batches(order, share, seed, epoch)
 
     def _batches(self, order: np.ndarray, share: slice, seed: int, epoch: int) -> Iterator[PairBatch]:
-        for group, start in enumerate(range(0, len(order), GROUP)):
-            rows = order[start : start + GROUP]
-            pairs = self.drawn(rows.ravel(), seed=seed, epoch=epoch, group=group)
-            most = 1 + max(len(pair.source) for pair in pairs)
-            lengths = [len(pair.references[0]) * most + len(pair.source) for pair in pairs]
+        for group, start in enumerate(range(0, len(order), GROUP_SIZE)):
+            rows = order[start : start + GROUP_SIZE]
+            pairs = self.training_pairs(rows.ravel(), seed=seed, epoch=epoch, group=group)
+            source_limit = 1 + max(len(pair.source) for pair in pairs)
+            lengths = [len(pair.references[0]) * source_limit + len(pair.source) for pair in pairs]
             words = (Stream.PAIR_ORDER, SPLITS.index(self.split), seed, epoch, group)
             for batch in batches_by_length(lengths, *words, batch_size=rows.shape[1]):
-                yield _batch_of([pairs[row] for row in batch], share)
+                yield _share_of_batch([pairs[row] for row in batch], share)
 
     def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[PairBatch]:
-        """Visits every pair once, in a fixed order, the same each time; the last batch may be short."""
+        """Visit every pair once, in a fixed order, with all references; see `Dataset.in_order`."""
         slices = ordered_batches(len(self), batch_size=batch_size, limit=limit)
-        return (_batch_of(self.frozen(rows), slice(None)) for rows in slices)
-
-    def check_train(self) -> None:
-        """Refuses to count words in what is not training data."""
-        if self.split != "train":
-            raise ValueError(f'words must be counted in the "train" split, got "{self.split}"')
+        return (_share_of_batch(self.fixed_pairs(rows), slice(None)) for rows in slices)
 
 
-def _batch_of(pairs: Sequence[SentencePair], share: slice) -> PairBatch:
-    """A share of a batch."""
+def _share_of_batch(pairs: Sequence[SentencePair], share: slice) -> PairBatch:
+    """The rows of a global batch that belong to one process."""
     return PairBatch(list(pairs[share]), max(len(pair.source) for pair in pairs))
 
 
-class TranslationSplits(NamedTuple):
-    """The three parts of a data set of translations."""
-
-    train: PairDataset
-    valid: PairDataset
-    test: PairDataset
-
-
 def pairs_of(data: PairDataset, limit: int | None = None) -> list[SentencePair]:
-    """The pairs of a data set in its fixed order, or the first so many."""
+    """The pairs of a data set in its fixed order.
+
+    Args:
+        data: The data set.
+        limit: Only the first so many; None: all.
+    """
     return [pair for batch in data.in_order(batch_size=1000, limit=limit) for pair in batch.pairs]

@@ -1,7 +1,7 @@
-"""Gymnasium environments: an agent moves the glimpse sensor over an image and says what it shows.
+"""Gymnasium environments: an agent moves the glimpse sensor over an image and classifies it.
 
-Imports `training` and the packages before it, when an environment is made; importing this registers them and no more.
-Start with `env.py`: the docstring of `GlimpseEnv` is the manual of them all.
+Importing this package only registers the environments; it imports `training` and the packages before it when an
+environment is made. Start with `env.py`: the docstring of `GlimpseEnv` documents all of them.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ import gymnasium
 
 from glimpse.files import lazy_exports
 
-# Where each public name lives; imported when first used.
+# The module of each public name, imported at first use.
 _HOMES = {
     "GlimpseEnv": "env",
     "GlimpseVectorEnv": "vector_env",
@@ -19,7 +19,7 @@ _HOMES = {
     "play": "playing",
 }
 
-# The tasks of Recurrent Models of Visual Attention (arXiv:1406.6247) with the sensors of the configs of these names.
+# The tasks of Recurrent Models of Visual Attention (arXiv:1406.6247), with the sensors of the configs of these names.
 _TASKS: dict[str, dict[str, Any]] = {
     "Cluttered60": {
         "data": {"canvas": 60, "num_distractors": 4},
@@ -55,13 +55,13 @@ __all__ = ["IDS", *_HOMES]
 
 
 def _register() -> None:
-    for variant, form in _VARIANTS.items():
+    for variant, options in _VARIANTS.items():
         for task, settings in _TASKS.items():
             gymnasium.register(
                 id=f"glimpse/{task}{variant}-v0",
                 entry_point="glimpse.envs.env:GlimpseEnv",
                 vector_entry_point="glimpse.envs.vector_env:GlimpseVectorEnv",
-                kwargs={**settings, **form},
+                kwargs={**settings, **options},
             )
 
 

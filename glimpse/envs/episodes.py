@@ -1,19 +1,20 @@
-"""What an episode shows: an example of a data set, as a function of one or two integers.
+"""The images of episodes: each is an example of a data set, given by one or two integers.
 
-Those integers are drawn by the environment's own generator and nothing else is left to chance, so that an episode
-depends on the environment's seed alone, whatever other environments do beside it.
+The environment's own generator draws these integers and nothing else is random, so an episode depends on the seed of
+its environment alone, whatever other environments run beside it.
 
 Shapes: B episodes.
 """
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, Protocol, TypeGuard, cast, get_args, runtime_checkable
 
 import numpy as np
 
 from glimpse.config.schema import Group
-from glimpse.data import Batch, ClutteredMNIST, Dataset, Layout, Splits
+from glimpse.data.base import Batch, Dataset, Splits
+from glimpse.data.cluttered_mnist import Layout
 from glimpse.data.mnist import Split
 from glimpse.data.settings import DATASETS, DataSettings, ImageDataSettings
 from glimpse.seeding import Stream
@@ -22,11 +23,28 @@ Source = DataSettings | Splits | Dataset
 DATA = Group(DATASETS, default="cluttered").of(ImageDataSettings)
 
 
-class Draw(NamedTuple):
-    """Which example, and in training of cluttered MNIST in which layout."""
+@runtime_checkable
+class LayoutDataset(Protocol):
+    """A data set that composes its images from random layouts, such as cluttered MNIST."""
 
-    index: np.ndarray  # (B,) int64
-    layout: np.ndarray | None  # (B,) int64; None for the example as it is scored
+    def __len__(self) -> int:
+        """Number of examples."""
+
+    def __hash__(self) -> int:
+        """Hash by identity."""
+
+    def draw(self, *words: int, first_digits: np.ndarray) -> Layout:
+        """Draw a layout for each of some examples."""
+
+    def compose(self, layout: Layout) -> Batch:
+        """Compose the images of a layout."""
+
+
+class Draw(NamedTuple):
+    """Which example an episode shows, and in which layout."""
+
+    example: np.ndarray  # (B,) int64
+    layout: np.ndarray | None  # (B,) int64; None: the fixed layout that is used for scoring
 
 
 class Episodes:
@@ -37,7 +55,7 @@ class Episodes:
 
         Args:
             source: Settings, three splits, or one data set.
-            split: Which of the three; of one data set, whether it is shown as in training ("train") or as in scoring.
+            split: Which of the splits. Of a single data set, "train" shows it as in training, the others as in scoring.
 
         Raises:
             ValueError: If there is no such split, or the data has no classes.
@@ -46,28 +64,28 @@ class Episodes:
         if split not in get_args(Split):
             raise ValueError(f"split must be one of {', '.join(get_args(Split))}, got {split!r}")
         self._source, self._split = source, split
-        data = _built(source) if hasattr(source, "build") else source
-        self.data = getattr(data, split) if isinstance(data, Splits) else data
+        data: Any = _build(source) if _is_settings(source) else source
+        self.data: Dataset = getattr(data, split) if isinstance(data, Splits) else data
         if not hasattr(self.data, "class_names"):
             kind = getattr(source, "kind", type(source).__name__)
-            raise ValueError(f"data must be images with classes (a glimpse.data.DataSet), got {kind!r}")
-        self._fresh = split == "train" and isinstance(self.data, ClutteredMNIST)
+            raise ValueError(f"data must be images with classes (a glimpse.data.Dataset), got {kind!r}")
+        # In training, the layout of such data is random, too.
+        self._composer = self.data if split == "train" and isinstance(self.data, LayoutDataset) else None
 
     def draw(self, generators: list[np.random.Generator]) -> Draw:
         """Draw an episode with each of B generators."""
         size = len(self.data)
-        if not self._fresh:
+        if self._composer is None:
             return Draw(np.array([generator.integers(size) for generator in generators]), None)
         return Draw(*np.array([generator.integers(size, size=2) for generator in generators]).T)
 
-    def show(self, draw: Draw) -> Batch:
-        """The images of B episodes."""
-        data = self.data
-        if draw.layout is not None:
-            layout = _pool(data).rows(draw.layout)
-            layout.digits[:, 0] = draw.index  # a copy: rows are picked one by one
-            return data.compose(layout)
-        return data.select(draw.index.tolist())
+    def batch(self, draw: Draw) -> Batch:
+        """Return the images and targets of B episodes."""
+        if self._composer is None or draw.layout is None:
+            return self.data.select(draw.example.tolist())
+        layout = Layout(*(field[draw.layout] for field in _layouts(self._composer)))  # copies
+        layout.digits[:, 0] = draw.example
+        return self._composer.compose(layout)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Episodes, (self._source, self._split)
@@ -77,41 +95,48 @@ class Episodes:
 
 
 def source_of(data: Source | Mapping[str, Any], changes: Mapping[str, Any]) -> Source:
-    """The data that an environment is told of.
+    """Apply the data options of an environment to its data.
 
     Args:
-        data: Settings, as an object or by name; or splits or a data set, made already.
-        changes: Settings that are to be others.
+        data: Settings, as an object or by name; or splits or a data set.
+        changes: Settings that replace those of `data`.
 
     Raises:
-        ValueError: If there is no such setting, or nothing that it could change.
+        ValueError: If there is no such setting, or `data` has no settings.
     """
-    if not isinstance(data, Mapping) and not hasattr(data, "build"):
+    if not isinstance(data, Mapping) and not _is_settings(data):
         if changes:
             raise ValueError(
                 f"unknown options {', '.join(changes)}: those of the data can only be set if data is settings or a "
                 f"mapping, got {type(data).__name__}"
             )
         return data
-    # Options of another kind of data than the mapping is of, such as the registered canvas, mean nothing to it.
-    same_kind = isinstance(data, Mapping) and changes.get("kind") in (None, data.get("kind", DATA.default))
-    settings = {**data, **changes} if same_kind else changes
+    # The mapping's settings, such as the canvas of a registered id, do not apply to another kind of data.
+    kind = changes.get("kind")
+    kept = data if isinstance(data, Mapping) and kind in (None, data.get("kind", DATA.default)) else {}
+    settings = {**kept, **changes}
     valid = list((DATA.choose(settings.get("kind")) if isinstance(data, Mapping) else type(data)).model_fields)
     if unknown := set(settings) - set(valid):
         raise ValueError(
             f"unknown options {', '.join(sorted(unknown))}; beside those of GlimpseEnv, the options of the data are "
             f"{', '.join(valid)}"
         )
-    return DATA.make(settings) if isinstance(data, Mapping) else data.replace(**settings)
+    if isinstance(data, Mapping):
+        return cast(ImageDataSettings, DATA.make(settings))  # the base class that DATA was made with
+    return data.replace(**settings)
+
+
+def _is_settings(data: object) -> TypeGuard[DataSettings]:
+    return hasattr(data, "build")
 
 
 @lru_cache(maxsize=8)
-def _built(settings: DataSettings) -> Any:
-    """The data that settings describe; the environments of a process share it."""
+def _build(settings: DataSettings) -> Any:
+    """Build the data of settings, once for all environments of a process."""
     return settings.build()
 
 
 @lru_cache(maxsize=8)
-def _pool(data: ClutteredMNIST) -> Layout:
-    """As many layouts as there are images; any image in any of them is an example, made without a stream of its own."""
+def _layouts(data: LayoutDataset) -> Layout:
+    """Draw as many layouts as there are images. Any image in any layout is an example; none needs its own stream."""
     return data.draw(Stream.EPISODES, first_digits=np.arange(len(data)))

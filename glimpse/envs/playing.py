@@ -1,4 +1,4 @@
-"""A trained model as an agent: step by step in an environment it looks where it would have looked by itself.
+"""A trained model as the agent of an environment, with the same glimpses and answers as in its own rollout.
 
 Shapes: B environments, T glimpses, K scales, C channels, G patch side.
 """
@@ -18,17 +18,17 @@ from glimpse.models.recurrent_attention import LearnedPolicy, RecurrentAttention
 
 
 class PlayedEpisodes(NamedTuple):
-    """An episode of each of B environments; on the CPU."""
+    """One episode in each of B environments; all tensors are on the CPU."""
 
     logits: Tensor  # (B, T, classes): the answer after each glimpse
-    locations: Tensor  # (B, T, 2): where each glimpse was
+    locations: Tensor  # (B, T, 2): of the glimpses
     rewards: Tensor  # (B, T) float64
-    index: Tensor  # type: ignore[assignment]  # (B,): which examples they were
+    index: Tensor  # type: ignore[assignment]  # (B,): the examples; hides the method `index` of tuples
     targets: Tensor  # (B,) or (B, classes)
 
 
 def env_options(model: RecurrentAttention) -> dict[str, Any]:
-    """The options of an environment that suits a model: its sensor, and how often and where first it looks."""
+    """Return the options of an environment for a model: its sensor, number of glimpses and first location."""
     sensor = model.glimpses.sensor
     return {
         "num_glimpses": model.num_glimpses,
@@ -50,22 +50,23 @@ def play(
     sample: bool = False,
     noise: Noise | None = None,
 ) -> PlayedEpisodes:
-    """Let a model play one episode in each environment.
+    """Run one episode of a model in each environment.
 
-    Logits and locations are exactly those of its own rollout, `model(images, mode="hard", ...)`, on the same images
-    with the same `sample` and `noise`, and a random first glimpse given as `locations`. As its samples may lie off the
-    image, an environment for `sample=True` needs a `margin`, such as 2.
+    Logits and locations are exactly those of the model's own rollout, `model(images, mode="hard", ...)`, on the same
+    images with the same `sample` and `noise`, and with the environment's random first location, if any, passed as
+    `locations`. Sampled locations may lie outside the image, so with `sample=True` the environment needs a `margin`,
+    such as 2.
 
     Args:
-        model: On any device; reads hard.
-        env: An environment or a vector environment, wrapped or not, with dictionaries and absolute motion.
-        seed: Of the reset.
-        options: Of the reset.
-        sample: Whether places are sampled, or the most likely ones taken.
-        noise: The random numbers to sample with.
+        model: On any device; it reads hard.
+        env: An environment or a vector environment, wrapped or not, with dictionary spaces and absolute motion.
+        seed: Seed of the reset; None: the environment's current random state.
+        options: Options of the reset.
+        sample: Whether locations are sampled, or the most likely ones taken.
+        noise: Random numbers to sample with; None: those of torch's global generator.
 
     Raises:
-        ValueError: If model and environment do not suit each other, or the environment clipped a location.
+        ValueError: If model and environment do not match, or the environment clipped a location.
     """
     game = getattr(env.unwrapped, "game", None)
     if not isinstance(game, GlimpseRules):
@@ -73,28 +74,28 @@ def play(
     attention = _attention_for(model, game)
     noise = noise or Noise()
     device = model.classify.weight.device
-    many = isinstance(env, VectorEnv)
+    is_vector = isinstance(env, VectorEnv)
     observation, info = env.reset(seed=seed, options=options)
     index, targets = (torch.as_tensor(info[name]).view(game.size, *tail) for name, tail in _shapes(game))
     state = model.initial_state(game.size)
     logits, locations, rewards = [], [], []
-    place: Tensor | None = None
+    chosen: Tensor | None = None
     for step in range(game.num_glimpses):
         patches, location = (
-            torch.from_numpy(observation[name] if many else observation[name][None]).to(device)
+            torch.from_numpy(observation[name] if is_vector else observation[name][None]).to(device)
             for name in ("glimpse", "location")
         )
-        if place is not None and not torch.equal(location, place):
+        if chosen is not None and not torch.equal(location, chosen):
             raise ValueError("the environment clipped a location: make it with a larger margin")
         state = model.step(model.glimpses.network(patches, location), state)
         answer = state.logits
-        assert answer is not None  # there has been a glimpse
-        place = location
+        assert answer is not None  # `step` sets the logits
+        chosen = location
         if step + 1 < game.num_glimpses:
             distribution = attention.where(state.core[0])
-            place = distribution.sample(noise) if sample else distribution.mode()
-        action = {"location": place.cpu().numpy(), **_answer(game, answer)}
-        observation, reward, *_ = env.step(action if many else {name: value[0] for name, value in action.items()})
+            chosen = distribution.sample(noise) if sample else distribution.mode()
+        action = {"location": chosen.cpu().numpy(), **_answer(game, answer)}
+        observation, reward, *_ = env.step(action if is_vector else {name: value[0] for name, value in action.items()})
         logits.append(answer.cpu())
         locations.append(location.cpu())
         rewards.append(torch.as_tensor(reward, dtype=torch.float64).view(game.size))
@@ -102,7 +103,7 @@ def play(
 
 
 def _answer(game: GlimpseRules, logits: Tensor) -> dict[str, np.ndarray]:
-    """Logits (B, classes) as the answering part of the actions."""
+    """The answer, from logits (B, classes), and not stopping, as part of the actions."""
     if game.answer == "scores":
         parts = {"scores": (logits / LOGITS_PER_SCORE).cpu().numpy()}
     else:
@@ -115,19 +116,18 @@ def _shapes(game: GlimpseRules) -> tuple[tuple[str, tuple[int, ...]], ...]:
 
 
 def _attention_for(model: RecurrentAttention, game: GlimpseRules) -> LocationAttention:
-    """The attention that chooses the places, after a check that model and environment suit each other."""
-    policy = model.policy
-    attention = policy.attention if isinstance(policy, LearnedPolicy) and policy.first is not None else None
-    if not isinstance(attention, LocationAttention):
+    """Check that model and environment match; return the attention that chooses the locations."""
+    glimpses, policy = model.glimpses, model.policy
+    if not (glimpses.on_plane and isinstance(policy, LearnedPolicy) and policy.first is not None):
         raise ValueError(
             "the model must choose points of the plane after a first glimpse that is given, got "
-            f"{type(model.glimpses).__name__} with policy {policy.name!r} and first {model.first!r}"
+            f"{type(glimpses).__name__} with policy {policy.name!r} and first {model.first!r}"
         )
     if game.flat or game.motion != "absolute":
         raise ValueError(
             f"the environment must have dictionaries and absolute motion, got flat={game.flat}, motion={game.motion!r}"
         )
-    wanted = env_options(model) | {"classes": model.classify.out_features}
+    expected = env_options(model) | {"classes": model.classify.out_features}
     sensor = game.sensor
     got = {
         "num_glimpses": game.num_glimpses,
@@ -138,6 +138,6 @@ def _attention_for(model: RecurrentAttention, game: GlimpseRules) -> LocationAtt
         "first": game.first,
         "classes": game.num_classes,
     }
-    if differ := [f"{name} {wanted[name]} and {got[name]}" for name in wanted if wanted[name] != got[name]]:
+    if differ := [f"{name} {expected[name]} and {got[name]}" for name in expected if expected[name] != got[name]]:
         raise ValueError(f"model and environment must be alike, got {'; '.join(differ)}")
-    return attention
+    return glimpses.attention

@@ -1,4 +1,4 @@
-"""The picture of an environment: a frame of the animation that shows what models do.
+"""Rendering of an environment, as a frame of `glimpse.view.glimpse_animation`.
 
 Shapes: T glimpses, K scales, G patch side, C channels.
 """
@@ -18,26 +18,26 @@ from glimpse.view.video import rasterize
 
 
 def frame(game: GlimpseRules, row: int) -> np.ndarray:
-    """Draw one environment of a batch as it is now: (H, W, 3), uint8.
+    """Draw one environment of a batch in its current state: (H, W, 3), uint8.
 
-    The answer is the last one given, so at the end of an episode the one to the glimpse that is shown, and before that
-    the one to the glimpse before; after a reset there is none.
+    The answer shown is the last one. At the end of an episode it belongs to the glimpse shown, before that to the
+    glimpse before; after a reset there is none.
     """
-    step = game.step[row] - game.over[row]  # no glimpse follows the last answer
-    verdict = None if game.step[row] else "no answer yet"
-    figure = draw_frame([_looks(game, row)], 0, int(step), verdict=verdict)
+    step = game.num_actions[row] - game.over[row]  # no glimpse follows the last answer
+    verdict = None if game.num_actions[row] else "no answer yet"
+    figure = draw_frame([_trace(game, row)], 0, int(step), verdict=verdict)
     return rasterize(figure)
 
 
-def _looks(game: GlimpseRules, row: int) -> GlimpseTrace:
-    """What there is to draw; the entries of glimpses that are not yet, or no more needed, stay undrawn."""
+def _trace(game: GlimpseRules, row: int) -> GlimpseTrace:
+    """The trace of an unfinished episode: only the entries of the current step are valid, and of `points`, up to it."""
     images, targets = game.images[row : row + 1], game.targets[row : row + 1]
     height, width = images.shape[2:]
     locations = torch.from_numpy(game.visited[row : row + 1].copy())  # (1, T, 2)
-    here = torch.from_numpy(game.location[row : row + 1].copy())
-    patches = game.sensor.view(images).at(here).unflatten(1, (game.sensor.num_scales, -1))  # (1, K, C, G, G)
+    location = torch.from_numpy(game.location[row : row + 1].copy())
+    patches = game.sensor.view(images).at(location).unflatten(1, (game.sensor.num_scales, -1))  # (1, K, C, G, G)
     logits = _logits(game, row)
-    probabilities = (logits.sigmoid() if game.multi_label else logits.softmax(-1)) * bool(game.step[row])
+    probabilities = (logits.sigmoid() if game.multi_label else logits.softmax(-1)) * bool(game.num_actions[row])
     steps = (1, game.num_glimpses)
     return GlimpseTrace(
         name="agent",
@@ -57,9 +57,9 @@ def _looks(game: GlimpseRules, row: int) -> GlimpseTrace:
 
 
 def _logits(game: GlimpseRules, row: int) -> Tensor:
-    """The last answer as logits (1, 1, classes); of a label, such as leave no doubt."""
+    """The last answer as logits (1, 1, classes); a label becomes probabilities of 0 and 1."""
     answer = game.answers[row]
     if game.answer == "scores":
         return logits_of(answer).view(1, 1, -1)
-    marks = torch.from_numpy(answer) if game.multi_label else F.one_hot(torch.tensor(answer), game.num_classes)
-    return (200.0 * marks - 100).view(1, 1, -1)
+    multi_hot = torch.from_numpy(answer) if game.multi_label else F.one_hot(torch.tensor(answer), game.num_classes)
+    return (200.0 * multi_hot - 100).view(1, 1, -1)

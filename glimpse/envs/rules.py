@@ -1,10 +1,10 @@
-"""The rules of the environments, for B of them at once: what is seen, what an action does, what it earns.
+"""The rules of the environments, for a batch of B: observations, transitions and rewards.
 
-There is no other implementation: one environment is a batch of one, so that many are equal to each by construction.
-The images are read with `sensor.View`, as the models read them.
+This is the only implementation: one environment is a batch of one, so a batch equals its single environments by
+construction. The images are read with `sensor_views.View`, as the models read them.
 
-Of T glimpses the first is given. Every action answers what the image shows by what was seen so far and says where to
-look next; so there are T actions, and the place that comes with the last of them is never looked at.
+Of T glimpses the first is given. Every action answers from the glimpses so far and says where to look next, so there
+are T actions, and the location of the last one is not looked at.
 
 Shapes: B environments, C channels, H x W image, K scales, G patch side, T glimpses.
 """
@@ -29,21 +29,22 @@ from glimpse.losses.classification import correct, log_likelihood
 First = Literal["center", "random"]
 Motion = Literal["absolute", "relative", "bounded"]
 Reward = Literal["final", "accuracy", "log_likelihood"]
-NEEDS_SCORES = ("log_likelihood",)  # rewards of a probability: a label alone has none
+NEEDS_SCORES = ("log_likelihood",)  # rewards that need class probabilities, which a label does not give
 
-LOGITS_PER_SCORE = 8.0  # scores in [-1, 1] can be as sure as 1 - 1e-6; a power of two, which rounds nothing
+# Scores in [-1, 1] then reach probabilities of 1 - 1e-6; as a power of two it adds no rounding error.
+LOGITS_PER_SCORE = 8.0
 
 
 class StepOutcome(NamedTuple):
-    """What an action led to in each of B environments; in those that did not act, nothing."""
+    """The result of a step in each of B environments; zero and False in those that did not act."""
 
     rewards: np.ndarray  # (B,) float64
-    ended: np.ndarray  # (B,) bool
+    terminated: np.ndarray  # (B,) bool
     correct: np.ndarray  # (B,) bool: whether the answer was
 
 
 class GlimpseRules:
-    """B environments. `GlimpseEnv` documents the options."""
+    """The state of B environments, and what changes it. `GlimpseEnv` documents the options."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class GlimpseRules:
         num_scales: int = 3,
         scale_factor: int = 2,
         background: float = 0.0,
-        first: First = "center",
+        first: First | Literal["centre"] = "center",
         motion: Motion = "absolute",
         max_stride: float = 0.5,
         margin: float = 0.0,
@@ -69,14 +70,14 @@ class GlimpseRules:
     ):
         if first == "centre":  # the former spelling
             first = "center"
-        for name, value, kind in (
+        for name, choice, valid in (
             ("first", first, First),
             ("motion", motion, Motion),
             ("answer", answer, Answer),
             ("reward", reward, Reward),
         ):
-            if value not in get_args(kind):
-                raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, got {value!r}")
+            if choice not in get_args(valid):
+                raise ValueError(f"{name} must be one of {', '.join(get_args(valid))}, got {choice!r}")
         if size < 1:
             raise ValueError(f"num_envs must be at least 1, got {size}")
         if num_glimpses < 1:
@@ -96,7 +97,7 @@ class GlimpseRules:
         self.size, self.num_glimpses = size, num_glimpses
         self.first, self.motion, self.answer, self.reward, self.flat = first, motion, answer, reward, flat
         self.max_stride, self.step_cost, self.can_stop = max_stride, step_cost, stop
-        self.limit = 1 + margin  # of locations
+        self.limit = 1 + margin  # locations lie in [-limit, limit]
 
         examples = self.episodes.data
         self.num_classes, self.multi_label = examples.num_classes, examples.multi_label
@@ -106,28 +107,28 @@ class GlimpseRules:
             answer=answer,
             stop=stop,
             flat=flat,
-            reach=self.limit if motion == "absolute" else 1.0,
+            max_abs=self.limit if motion == "absolute" else 1.0,
         )
         self.index = np.zeros(size, np.int64)
         self.images = torch.zeros(size, *examples.image_shape, dtype=torch.uint8)
         self.targets = torch.zeros(size, self.num_classes) if self.multi_label else torch.zeros(size, dtype=torch.int64)
         self.location = np.zeros((size, 2), np.float32)
-        self.visited = np.zeros((size, num_glimpses, 2), np.float32)  # where the glimpses were
-        self.step = np.zeros(size, np.int64)  # how many actions there were
-        self.over = np.ones(size, bool)
-        one = answer == "label" and not self.multi_label
-        # The last ones, for those who look on: (B,) or (B, classes).
+        self.visited = np.zeros((size, num_glimpses, 2), np.float32)  # locations of the glimpses so far
+        self.num_actions = np.zeros(size, np.int64)  # in this episode
+        self.over = np.ones(size, bool)  # whether there is no episode to act in
+        # The last answers, for `render`: (B,) labels, or (B, classes).
+        is_class = answer == "label" and not self.multi_label
         self.answers = np.zeros(
-            size if one else (size, self.num_classes), np.int64 if answer == "label" else np.float32
+            size if is_class else (size, self.num_classes), np.int64 if answer == "label" else np.float32
         )
         self._view: View | None = None
 
     @property
     def observation_space(self) -> Space:
-        """What is seen of one environment."""
+        """The observation space of one environment."""
         background, side = self.sensor.background, self.sensor.patch_size
         shape = (self.sensor.num_scales * self.images.shape[1], side, side)
-        # Where image and background share a cell, the sum of the shares may be rounded up.
+        # Rounding errors may exceed the bounds slightly where image and background share a cell.
         low, high = min(0.0, background), max(1.0, background) + (1e-6 if background else 0.0)
         if not self.flat:
             return spaces.Dict(
@@ -145,12 +146,12 @@ class GlimpseRules:
         )
 
     def reset(self, rows: np.ndarray, generators: list[np.random.Generator], index: np.ndarray | None = None) -> None:
-        """Begin new episodes.
+        """Start new episodes.
 
         Args:
-            rows: (N,), in which environments.
-            generators: (N,), their chance.
-            index: (N,), which examples they show; drawn if not given.
+            rows: (N,), the environments to reset.
+            generators: (N,), the random generator of each of them.
+            index: (N,), the examples to show; None: random ones.
 
         Raises:
             ValueError: If there is no such example.
@@ -159,8 +160,8 @@ class GlimpseRules:
         if index is not None and ((index < 0) | (index >= size)).any():
             raise ValueError(f"index must be in 0..{size - 1}, got {index[(index < 0) | (index >= size)][0]}")
         draw = self.episodes.draw(generators) if index is None else Draw(index, None)
-        batch = self.episodes.show(draw)
-        self.index[rows] = draw.index
+        batch = self.episodes.batch(draw)
+        self.index[rows] = draw.example
         self.images[rows], self.targets[rows] = batch.images, batch.targets
         self._view = None
         if RULES[self.first].is_random:
@@ -168,50 +169,51 @@ class GlimpseRules:
         else:
             self.location[rows] = 0
         self.visited[rows, 0] = self.location[rows]
-        self.step[rows], self.over[rows] = 0, False
+        self.num_actions[rows], self.over[rows] = 0, False
 
-    def act(self, action: Any, lead: Shape, rows: np.ndarray) -> StepOutcome:
-        """Let agents act; for the arguments see `Actions.read`."""
+    def step(self, action: Any, batch_shape: Shape, rows: np.ndarray) -> StepOutcome:
+        """Take one action in each environment of `rows`; `Actions.read` documents the arguments."""
         if self.over[rows].any():
             raise ResetNeeded("there is no episode to act in, it has ended or not begun: call reset()")
-        wanted, answer, stop = self.actions.read(action, lead, rows)
-        here = self.location[rows]
-        step = self.step[rows] + 1
-        ended = stop | (step == self.num_glimpses)
-        there = np.where(ended[:, None], here, self._move(here, wanted))
-        self.step[rows], self.over[rows], self.location[rows] = step, ended, there
-        self.visited[rows, np.minimum(step, self.num_glimpses - 1)] = there
+        motion, answer, stop = self.actions.read(action, batch_shape, rows)
+        location = self.location[rows]
+        num_actions = self.num_actions[rows] + 1
+        ended = stop | (num_actions == self.num_glimpses)
+        location = np.where(ended[:, None], location, self._move(location, motion))
+        self.num_actions[rows], self.over[rows], self.location[rows] = num_actions, ended, location
+        self.visited[rows, np.minimum(num_actions, self.num_glimpses - 1)] = location
         self.answers[rows] = answer
 
         targets = self.targets[rows]
         outcome = StepOutcome(np.zeros(self.size), np.zeros(self.size, bool), np.zeros(self.size, bool))
-        correct = self._is_correct(answer, targets)
-        earned = correct.astype(np.float64)
+        is_correct = self._is_correct(answer, targets)
+        rewards = is_correct.astype(np.float64)
         if self.reward in NEEDS_SCORES:
-            earned[:] = log_likelihood(logits_of(answer).unsqueeze(1), targets).squeeze(1)
+            rewards[:] = log_likelihood(logits_of(answer).unsqueeze(1), targets).squeeze(1)
         elif self.reward == "final":
-            earned[~ended] = 0
-        outcome.rewards[rows] = earned - self.step_cost
-        outcome.ended[rows], outcome.correct[rows] = ended, correct
+            rewards[~ended] = 0
+        outcome.rewards[rows] = rewards - self.step_cost
+        outcome.terminated[rows], outcome.correct[rows] = ended, is_correct
         return outcome
 
     def observe(self) -> Any:
-        """What is seen in B environments: new arrays each time, those of an element of the space one dimension up."""
+        """Return the observations of B environments, in new arrays: an element of the space, with a batch dimension."""
         if self._view is None:
             self._view = self.sensor.view(self.images, self.num_glimpses)
         glimpse = self._view.at(torch.from_numpy(self.location)).numpy()
         if not self.flat:
-            return {"glimpse": glimpse, "location": self.location.copy(), "step": self.step.copy()}
-        time = (self.step / self.num_glimpses).astype(np.float32)
+            return {"glimpse": glimpse, "location": self.location.copy(), "step": self.num_actions.copy()}
+        time = (self.num_actions / self.num_glimpses).astype(np.float32)
         return np.concatenate([glimpse.reshape(self.size, -1), self.location, time[:, None]], 1)
 
-    def _move(self, here: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    def _move(self, location: np.ndarray, motion: np.ndarray) -> np.ndarray:
+        """The next locations (N, 2), before the end of the episode is considered."""
         if self.motion == "absolute":
-            return wanted
+            return motion
         if self.motion == "bounded":
-            length = np.sqrt(np.square(wanted).sum(1, keepdims=True))
-            wanted = wanted * (np.float32(self.max_stride) / np.maximum(length, 1))
-        return (here + wanted).clip(-self.limit, self.limit)
+            length = np.sqrt(np.square(motion).sum(1, keepdims=True))
+            motion = motion * (np.float32(self.max_stride) / np.maximum(length, 1))
+        return (location + motion).clip(-self.limit, self.limit)
 
     def _is_correct(self, answer: np.ndarray, targets: Tensor) -> np.ndarray:
         if self.answer == "scores":
@@ -220,9 +222,9 @@ class GlimpseRules:
         return equal.all(1) if self.multi_label else equal
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_view": None}  # made again when needed
+        return {**self.__dict__, "_view": None}  # computed again when needed
 
 
 def logits_of(scores: np.ndarray) -> Tensor:
-    """Scores (B, classes) as logits."""
+    """Convert scores (B, classes) to logits."""
     return torch.from_numpy(scores) * LOGITS_PER_SCORE

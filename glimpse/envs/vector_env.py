@@ -1,4 +1,4 @@
-"""Many environments at once, as Gymnasium knows them.
+"""The Gymnasium vector environment.
 
 Shapes: B environments.
 """
@@ -12,23 +12,23 @@ from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from glimpse.envs.env import METADATA, check_options, check_render_mode, read_index, render_row, row_of
+from glimpse.envs.env import METADATA, can_render, check_options, check_render_mode, draw_row, read_index, row_of
 from glimpse.envs.rules import GlimpseRules
 
 Observation = dict[str, np.ndarray] | np.ndarray
 
 
 class GlimpseVectorEnv(VectorEnv):
-    """B environments that are stepped together: `GlimpseEnv`, of which each is one, is their manual.
+    """B environments that are stepped together. `GlimpseEnv` documents each of them.
 
-    Environment i is equal, step for step and seed for seed, to environment i of a `SyncVectorEnv`, and has its own
-    `np_random`, of seed `seed + i`. Observations are arrays that are new at every call and never written to again.
+    Environment i equals, step for step and seed for seed, environment i of a `SyncVectorEnv`, and has its own
+    `np_random` with seed `seed + i`. Observations are new arrays at every call and are never written to again.
 
         gymnasium.make_vec("glimpse/Cluttered60-v0", num_envs=256, vectorization_mode="vector_entry_point")
 
-    What happens to an environment whose episode has ended is Gymnasium's to say, by `autoreset_mode`: "NextStep", its
-    next action is ignored and begins an episode; "SameStep", a new episode begins at once, and the end of the old one
-    is `info["final_obs"]` and `info["final_info"]`; "Disabled", it waits for `reset(options={"reset_mask": mask})`.
+    `autoreset_mode` has Gymnasium's meaning, for an environment whose episode has ended. "NextStep": its next action is
+    ignored and starts an episode. "SameStep": a new episode starts at once; the end of the old one is in
+    `info["final_obs"]` and `info["final_info"]`. "Disabled": it waits for `reset(options={"reset_mask": mask})`.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class GlimpseVectorEnv(VectorEnv):
         render_mode: str | None = None,
         **options: Any,
     ):
-        """Make the environments.
+        """Create the environments.
 
         Args:
             num_envs: Number B of environments.
@@ -60,83 +60,83 @@ class GlimpseVectorEnv(VectorEnv):
         self.single_action_space = self.game.actions.space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._generators: list[np.random.Generator | None] = [None] * num_envs
-        self._seeds: list[int | None] = [None] * num_envs
-        self._begun = False
+        self._generators: dict[int, np.random.Generator] = {}  # by environment, once seeded
+        self._seeds: dict[int, int] = {}
+        self._has_reset = False
+
+    # One generator for each environment, as in Gymnasium's SyncVectorEnv, and read-only.
+    @property  # type: ignore[misc]
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
+        """The random generator of each environment."""
+        self._seed([None] * self.num_envs, range(self.num_envs))
+        return tuple(self._generators[row] for row in range(self.num_envs))
 
     @property
-    def np_random(self) -> tuple[np.random.Generator, ...]:
-        """The generator of each environment."""
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The seed of each environment."""
         self._seed([None] * self.num_envs, range(self.num_envs))
-        return tuple(self._generators)
-
-    @property
-    def np_random_seed(self) -> tuple[int, ...]:
-        """The seed of each of them."""
-        self._seed([None] * self.num_envs, range(self.num_envs))
-        return tuple(self._seeds)
+        return tuple(self._seeds[row] for row in range(self.num_envs))
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin episodes.
+        """Start episodes.
 
         Args:
-            seed: Environment i is seeded with `seed + i`, or with entry i of a list; None seeds none anew.
-            options: {"reset_mask": (B,) bool} begins episodes in some of the environments only, {"index": i} shows
-                example i in all of them, {"index": (B,) integers} example i[b] in environment b.
+            seed: Environment i is seeded with `seed + i`, or with entry i of a list; None: keep its generator.
+            options: {"reset_mask": (B,) bool} resets only the environments of the mask, {"index": i} shows example i in
+                all of them, {"index": (B,) integers} example i[b] in environment b.
 
         Returns:
-            The observations of all environments, and info on those that begin.
+            The observations of all environments, and info on those that were reset.
         """
         options = check_options(options, "reset_mask", "index")
         mask = self._mask(options.get("reset_mask"))
-        if not (self._begun or mask.all()):
+        if not (self._has_reset or mask.all()):
             raise ResetNeeded("the first reset must begin an episode in every environment, got a reset_mask")
         rows = mask.nonzero()[0]
         index = options.get("index")
         index = None if index is None else read_index(index, (self.num_envs,), self.num_envs)[rows]
         self._seed(self._seed_list(seed), rows)
-        self._begin(rows, index)
-        self._begun = True
+        self._start(rows, index)
+        self._has_reset = True
         return self.game.observe(), self._infos(mask)
 
     def step(
         self, actions: dict[str, Any] | np.ndarray
     ) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Let every agent answer and look somewhere else.
+        """Answer and move the sensor in every environment.
 
         Returns:
-            Observations, rewards (B,), terminations (B,), truncations (B,), which there are none of, and infos.
+            Observations, rewards (B,), terminations (B,), truncations (B,), always False, and infos.
         """
-        if not self._begun:
+        if not self._has_reset:
             raise ResetNeeded("there is no episode to act in: call reset()")
         game, mode = self.game, self.autoreset_mode
         restarting = game.over.copy() if mode == AutoresetMode.NEXT_STEP else np.zeros(self.num_envs, bool)
-        rewards, ended, correct = game.act(actions, (self.num_envs,), (~restarting).nonzero()[0])
+        rewards, terminated, correct = game.step(actions, (self.num_envs,), (~restarting).nonzero()[0])
         infos: dict[str, Any] = {}
-        acted = ~restarting
-        if mode == AutoresetMode.SAME_STEP and ended.any():
-            infos = self._final(ended, correct)
-            restarting, acted = ended, ~ended
+        if mode == AutoresetMode.SAME_STEP and terminated.any():
+            infos = self._final(terminated, correct)
+            restarting = terminated
         if restarting.any():
-            self._begin(restarting.nonzero()[0])
-        infos |= self._infos(np.ones(self.num_envs, bool), correct, acted)
-        return game.observe(), rewards, ended, np.zeros(self.num_envs, bool), infos
+            self._start(restarting.nonzero()[0])
+        infos |= self._infos(np.ones(self.num_envs, bool), correct, ~restarting)
+        return game.observe(), rewards, terminated, np.zeros(self.num_envs, bool), infos
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """The frame of each environment, see `GlimpseEnv.render`."""
-        if self.render_mode is None:
-            return render_row(self.game, 0, None)
-        return tuple(render_row(self.game, row, self.render_mode) for row in range(self.num_envs))
+        """Draw each environment, see `GlimpseEnv.render`."""
+        if not can_render(self.render_mode):
+            return None
+        return tuple(draw_row(self.game, row) for row in range(self.num_envs))
 
-    def _begin(self, rows: np.ndarray, index: np.ndarray | None = None) -> None:
+    def _start(self, rows: np.ndarray, index: np.ndarray | None = None) -> None:
         self.game.reset(rows, [self._generators[row] for row in rows], index)
 
     def _seed(self, seeds: Sequence[int | None], rows: Sequence[int] | np.ndarray) -> None:
-        """Seed some of the environments: with None, those that never were, with whatever comes."""
+        """Seed some of the environments; None draws a seed for an environment that has none, and keeps any other."""
         for row in rows:
-            if seeds[row] is not None or self._generators[row] is None:
+            if seeds[row] is not None or row not in self._generators:
                 self._generators[row], self._seeds[row] = np_random(seeds[row])
 
     def _seed_list(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
@@ -157,8 +157,16 @@ class GlimpseVectorEnv(VectorEnv):
             )
         return mask
 
-    def _infos(self, mask: np.ndarray, correct: np.ndarray | None = None, acted: np.ndarray | None = None) -> dict:
-        """Infos on some environments, in the form of Gymnasium: a value is paired with a mask of who has it."""
+    def _infos(
+        self, mask: np.ndarray, correct: np.ndarray | None = None, stepped: np.ndarray | None = None
+    ) -> dict[str, Any]:
+        """Infos on the environments of a mask; as in Gymnasium, each value is paired with a mask of who has it.
+
+        Args:
+            mask: (B,), the environments.
+            correct: (B,), whether their answers are correct.
+            stepped: (B,), the environments that have answered; None: none of them.
+        """
         game = self.game
         targets = game.targets.numpy()
         where = mask[:, None] if game.multi_label else mask
@@ -168,16 +176,16 @@ class GlimpseVectorEnv(VectorEnv):
             "target": np.where(where, targets, np.zeros_like(targets)),
             "_target": mask.copy(),
         }
-        if acted is not None and acted.any():
-            infos |= {"right": correct & acted, "_right": acted.copy()}
+        if correct is not None and stepped is not None and stepped.any():
+            infos |= {"right": correct & stepped, "_right": stepped.copy()}
         return infos
 
     def _final(self, ended: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
-        """The end of episodes that are followed by others in the same step."""
-        last = self.game.observe()
+        """Infos on the last observations of episodes that have ended, before new ones start in the same step."""
+        batch = self.game.observe()
         observations = np.full(self.num_envs, None, object)
-        for row in ended.nonzero()[0]:
-            observations[row] = row_of(last, row)
+        for row in ended.nonzero()[0].tolist():
+            observations[row] = row_of(batch, row)
         return {
             "final_obs": observations,
             "_final_obs": ended.copy(),

@@ -1,10 +1,10 @@
-"""How translators fare with short and long sentences: runs grouped by config, scored on the very same sentences.
+"""Compare translators by the length of the source sentence, on the same sentences.
 
-Of dates, which are right or wrong, the score is the error: the share of translations that are not exact. Of other text
-it is BLEU. Intervals are over seeds where a group has several runs; of a single run, over sentences: Wilson's for the
-error, and for BLEU, which is no mean over sentences, that of the bootstrap.
+The metric is the error (the fraction of translations that match no reference exactly) on dates, and BLEU on other text.
+Intervals are over seeds for several runs of a config. For a single run they are over sentences: Wilson's interval of
+the error, and a bootstrap interval of BLEU, which is not a mean over sentences.
 
-Shapes: I sentences, R resamplings.
+Shapes: I sentences, R bootstrap resamples.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,27 +21,29 @@ from glimpse.metrics.statistics import LEVEL, Estimate, over_seeds, wilson_inter
 from glimpse.metrics.translations import Translation, by_length, corpus_bleu
 from glimpse.seeding import Stream, below, random_bits
 
-ALL = "all"
+Metric = Literal["error", "BLEU"]
+
+ALL = "all"  # the length group of all sentences
 RESAMPLINGS = 1000
 
 
-class Scored(NamedTuple):
-    """A run, scored by length."""
+class ScoredTranslator(NamedTuple):
+    """The scores of one run by sentence length."""
 
     folder: str
     seed: int
-    scores: dict[str, Estimate]  # by lengths; the intervals are over sentences
+    scores: dict[str, Estimate]  # by length group; the intervals are over sentences
 
 
 class LengthGroup(NamedTuple):
-    """Runs that differ in their seed only."""
+    """The scores of runs that differ only in their seed."""
 
     name: str
-    attends: bool  # or has one annotation for a whole sentence
-    runs: list[Scored]
+    has_attention: bool  # False: the decoder reads a single annotation of the whole sentence
+    runs: list[ScoredTranslator]
 
     def score(self, lengths: str) -> Estimate:
-        """The mean over the runs; the interval is over seeds, or with a single run over sentences."""
+        """The mean score of a length group, with an interval over seeds; of a single run, over sentences."""
         estimates = [run.scores[lengths] for run in self.runs]
         if len(estimates) == 1:
             return estimates[0]
@@ -50,11 +52,11 @@ class LengthGroup(NamedTuple):
 
 
 class LengthComparison(NamedTuple):
-    """Groups of runs, scored on the same sentences."""
+    """The scores of groups of runs on the same sentences."""
 
-    metric: Literal["error", "BLEU"]
+    metric: Metric
     split: str
-    counts: dict[str, int]  # sentences of each group of lengths, and of ALL
+    counts: dict[str, int]  # number of sentences of each length group, the last being ALL
     groups: list[LengthGroup]
 
 
@@ -67,61 +69,61 @@ def compare_lengths(
     device: torch.device | str = "cpu",
     log: Callable[[str], None] = print,
 ) -> LengthComparison:
-    """Score translators on the same sentences, by the number of source words, and group them by config.
+    """Score translators by the number of source words, and group them by config.
 
     Args:
-        runs: As `loading.load_translator` opened them.
+        runs: The trained translators.
         pairs: The sentences, with references.
-        split: What to call them.
-        batch_size: Sentences at a time; as each run was scored if not given.
-        device: Where to compute.
-        log: Told of the progress.
+        split: Name of the split that the sentences are from.
+        batch_size: Sentences per batch; None: `score.batch_size` of each run.
+        device: Device to compute on.
+        log: Called with a line of text for each run.
 
     Raises:
-        RunError: If a run is not finished, or two have the same config and seed.
+        RunError: If a run is not finished, or two runs have the same config and seed.
     """
-    groups = group_runs([loaded.run for loaded in runs])
-    metric = "error" if any(pair.alignment_spans for pair in pairs) else "BLEU"
+    groups = group_runs([translator.run for translator in runs])
+    metric: Metric = "error" if any(pair.alignment_spans for pair in pairs) else "BLEU"
     estimate = _error if metric == "error" else bleu_interval
     rows = {**by_length(pairs), ALL: list(range(len(pairs)))}
     scored = []
-    for number, loaded in enumerate(runs, 1):
-        log(f"Scoring {number} of {len(runs)}: {loaded.run}")
-        translations = loaded.translate_pairs(pairs, batch_size=batch_size, device=device)
+    for number, translator in enumerate(runs, 1):
+        log(f"Scoring {number} of {len(runs)}: {translator.run}")
+        translations = translator.translate_pairs(pairs, batch_size=batch_size, device=device)
         scores = {lengths: estimate([translations[row] for row in members]) for lengths, members in rows.items()}
-        scored.append(Scored(str(loaded.run), loaded.run.config.seed, scores))
+        scored.append(ScoredTranslator(str(translator.run), translator.run.config.seed, scores))
     firsts = [runs[indices[0]].run for indices in groups]
     return LengthComparison(
         metric=metric,
         split=split,
         counts={lengths: len(members) for lengths, members in rows.items()},
         groups=[
-            LengthGroup(name, first.config.attention.has_choice, [scored[index] for index in indices])
+            LengthGroup(name, first.config.scored_read is not None, [scored[index] for index in indices])
             for name, first, indices in zip(group_names(firsts), firsts, groups, strict=True)
         ],
     )
 
 
 def _error(translations: Sequence[Translation]) -> Estimate:
-    wrong = sum(one.words not in one.pair.references for one in translations)
+    wrong = sum(translation.words not in translation.pair.references for translation in translations)
     return Estimate(wrong / len(translations), *wilson_interval(wrong, len(translations)))
 
 
 def bleu_interval(translations: Sequence[Translation]) -> Estimate:
-    """BLEU of the corpus, as a share, with the 95% interval of the bootstrap over its sentences.
+    """Corpus BLEU in [0, 1], with a 95% bootstrap interval over sentences.
 
-    A thousand corpora of as many sentences are drawn from these, the same at every call; the counts that BLEU is made
-    of are those of the sentences, summed.
+    The R resamples are the same in every call. BLEU of a resample is computed from the summed n-gram counts of its
+    sentences.
     """
-    each = [corpus_bleu([one]) for one in translations]
-    counts = np.array([[*one.counts, *one.totals, one.sys_len, one.ref_len] for one in each])  # (I, 10)
-    drawn = below(random_bits(Stream.BOOTSTRAP, shape=(RESAMPLINGS, len(each))), len(each))  # (R, I)
-    shares = [_bleu_of(counts[rows].sum(0)) for rows in drawn]
-    low, high = np.quantile(shares, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    mean = _bleu_of(counts.sum(0))
+    sentences = [corpus_bleu([translation]) for translation in translations]
+    counts = np.array([[*bleu.counts, *bleu.totals, bleu.sys_len, bleu.ref_len] for bleu in sentences])  # (I, 10)
+    resamples = below(random_bits(Stream.BOOTSTRAP, shape=(RESAMPLINGS, len(counts))), len(counts))  # (R, I)
+    scores = [_bleu_from_counts(counts[rows].sum(0)) for rows in resamples]
+    low, high = np.quantile(scores, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    mean = _bleu_from_counts(counts.sum(0))
     return Estimate(mean, min(mean, float(low)), max(mean, float(high)))
 
 
-def _bleu_of(counts: np.ndarray) -> float:
-    correct, total, (said, meant) = counts[:4].tolist(), counts[4:8].tolist(), counts[8:].tolist()
-    return BLEU.compute_bleu(correct, total, said, meant, smooth_method="exp").score / 100
+def _bleu_from_counts(counts: np.ndarray) -> float:
+    correct, total, (length, reference_length) = counts[:4].tolist(), counts[4:8].tolist(), counts[8:].tolist()
+    return BLEU.compute_bleu(correct, total, length, reference_length, smooth_method="exp").score / 100

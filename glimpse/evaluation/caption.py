@@ -1,6 +1,6 @@
-"""Caption the images of a data set with a trained captioner, and score the captions.
+"""Caption the images of a dataset with a trained captioner, and score the captions.
 
-Shapes: N words.
+Shapes: N words of a caption.
 """
 
 from collections.abc import Iterator
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 
 class TrainedCaptioner(NamedTuple):
-    """A run that writes captions, with its model and words."""
+    """A trained captioner with its run and vocabulary."""
 
     run: "Run"
     model: Captioner
     vocabulary: Vocabulary
-    image_shape: tuple[int, int, int]  # (C, H, W) of the images it was trained on
+    image_shape: tuple[int, int, int]  # (C, H, W) of the training images
 
 
 class CaptionResult(NamedTuple):
-    """What a captioner said of an image."""
+    """The caption of one image, with what is needed to score it."""
 
-    words: Tokens
-    places: Tensor  # (N, 2): x and y, in pixels, of the place attended to most while saying each word
+    words: Tokens  # N words
+    points: Tensor  # (N, 2): x and y in pixels, the center of the place with the largest attention weight for each word
     references: list[Tokens]
-    digits: tuple[Digit, ...]  # what there is, if that is known
-    canvas: tuple[int, int]
+    digits: tuple[Digit, ...]  # the digits in the image; empty if they are unknown
+    canvas: tuple[int, int]  # height and width of the image, in pixels
 
 
 @torch.no_grad()
@@ -54,49 +54,49 @@ def caption_dataset(
     limit: int | None = None,
     device: torch.device | str = "cpu",
 ) -> list[CaptionResult]:
-    """Let a captioner describe every image of a data set.
+    """Caption every image of a dataset, in the dataset's order.
 
     Args:
         model: The captioner.
-        vocabulary: Its words.
-        data: The data set, taken in its fixed order.
-        mode: Read hard or soft; the model's own way if not given.
-        search: How captions are searched for.
-        batch_size: Images at a time.
-        limit: The first so many images only.
-        device: Where to compute.
+        vocabulary: Its vocabulary.
+        data: The dataset.
+        mode: Read mode, "hard" or "soft"; None: the model's own mode. Hard reads take the most likely place.
+        search: Beam width, length penalty and maximum length.
+        batch_size: Images per batch.
+        limit: Number of images, from the start of the dataset; None: all.
+        device: Device to compute on.
     """
-    height, across = data.image_shape[1:]
-    centres = model.encoder.centers(height, across)
+    height, width = data.image_shape[1:]
+    centers = model.encoder.centers(height, width)
     results = []
     with evaluating(model):
         for batch in data.in_order(batch_size=batch_size, limit=limit):
             annotations = model.annotate(batch.images.to(device))
-            captions = beam(model.decoder, annotations, mode=mode, **search._asdict())
+            hypotheses = beam(model.decoder, annotations, mode=mode, **search._asdict())
             scenes = zip(batch.boxes.tolist(), batch.classes.tolist(), strict=True)
-            for caption, references, (boxes, labels) in zip(captions, batch.captions, scenes, strict=True):
+            for hypothesis, references, (boxes, labels) in zip(hypotheses, batch.captions, scenes, strict=True):
                 digits = tuple(Digit(label, *box) for label, box in zip(labels, boxes, strict=True) if label >= 0)
-                places = centres[torch.as_tensor(caption.places).long().cpu()]
-                words = vocabulary.decode(caption.words)
-                results.append(CaptionResult(words, places, references, digits, (height, across)))
+                points = centers[torch.as_tensor(hypothesis.places).long().cpu()]
+                words = vocabulary.decode(hypothesis.words)
+                results.append(CaptionResult(words, points, references, digits, (height, width)))
     return results
 
 
 class DigitScores(NamedTuple):
-    """Whether captions of digits are true, which is known of digits alone."""
+    """Whether captions of digit images are true; defined for the digit grammar only."""
 
-    grammatical: float  # share that the grammar can parse
-    true_and_complete: float  # share that name every digit once and state only what holds
-    on_digit: float | None  # of the digits named that are there, how often the attention is on one; None without any
+    grammatical: float  # fraction of the captions that the grammar can parse
+    true_and_complete: float  # fraction that name every digit once and make only true statements
+    on_digit: float | None  # of the digits named correctly, the fraction attended to; None if none was named correctly
 
 
 @dataclass(frozen=True)
 class CaptionScores:
-    """How good captions are."""
+    """Scores of captions."""
 
     images: int
-    overlap: dict[str, float | None]  # BLEU-1 to BLEU-4, ROUGE-L, CIDEr, and METEOR if it was asked for
-    digits: DigitScores | None = None  # None where it is not known what there is
+    overlap: dict[str, float]  # BLEU-1 to BLEU-4, ROUGE-L, CIDEr, and METEOR if it was requested
+    digits: DigitScores | None = None  # None if the digits in the images are unknown
     names: ClassVar[dict[str, str]] = {
         "true_and_complete": "true and complete %",
         "grammatical": "grammatical %",
@@ -109,30 +109,30 @@ class CaptionScores:
 
 
 def score_captions(results: list[CaptionResult], *, meteor: bool = False) -> CaptionScores:
-    """Score captions against their references and, of digits, against what there is.
+    """Score captions against their references and, for digit images, against the digits in the image.
 
     Args:
         results: The captions.
-        meteor: Whether METEOR is wanted too, which takes longer; it is left out where it cannot be computed.
+        meteor: Whether to compute METEOR too, which is slow; it is left out if its dependencies are missing.
     """
-    captions, references = [one.words for one in results], [one.references for one in results]
+    captions, references = [result.words for result in results], [result.references for result in results]
     overlap = caption_scores(captions, references, meteor=meteor)
     digits = None
-    if any(one.digits for one in results):
-        verdicts = [judge(one.words, one.digits, one.canvas) for one in results]
-        hits = [hit for one in results for hit in _on_digit(one)]
+    if any(result.digits for result in results):
+        verdicts = [judge(result.words, result.digits, result.canvas) for result in results]
+        on_digit = [inside for result in results for inside in _on_digit(result)]
         digits = DigitScores(
             grammatical=sum(verdict.grammatical for verdict in verdicts) / len(verdicts),
             true_and_complete=sum(verdict.complete and verdict.true for verdict in verdicts) / len(verdicts),
-            on_digit=sum(hits) / len(hits) if hits else None,
+            on_digit=sum(on_digit) / len(on_digit) if on_digit else None,
         )
     return CaptionScores(len(results), overlap, digits)
 
 
-def _on_digit(description: CaptionResult) -> Iterator[bool]:
-    """For each digit named that is there, whether the place attended to lies on such a digit."""
-    for position, label in digit_mentions(description.words):
-        boxes = [digit[1:] for digit in description.digits if digit.label == label]
-        x, y = description.places[position].tolist()
+def _on_digit(result: CaptionResult) -> Iterator[bool]:
+    """Whether the attention lies on a digit of the class named, for each mention of a class that is in the image."""
+    for position, label in digit_mentions(result.words):
+        boxes = [digit[1:] for digit in result.digits if digit.label == label]
+        x, y = result.points[position].tolist()
         if boxes:
             yield any(x0 <= x < x1 and y0 <= y < y1 for x0, y0, x1, y1 in boxes)

@@ -1,7 +1,7 @@
-"""What a captioner said of some images and where it looked: all that pictures of captions are drawn from.
+"""Caption images and record the attention at each word, for figures and reports.
 
-What is drawn is what was read: entry n of a caption's maps and places belongs to its word n, read just before the word
-was said; there is none for the end of the sentence, which is not shown.
+Entry n of the weights and places of a caption belongs to its word n: the attention of the decoder step that predicted
+the word. The step that predicted END is not recorded.
 
 Shapes: B images, N words of a caption, C channels, H height, W width.
 """
@@ -18,32 +18,33 @@ from glimpse.models.decoding import GREEDY, BeamSearch, Hypothesis, beam
 from glimpse.models.encoder_decoder import Captioner
 from glimpse.models.inference import evaluating
 
-AT_ONCE = 32  # images, which large encoders need much memory for
+BATCH_SIZE = 32  # images; large encoders need much memory
 
 
 class CaptionTrace(NamedTuple):
-    """The captions of a model for B images, and its looks while it said them; all tensors on the CPU."""
+    """The captions of B images by one model, with the attention at each word; all tensors are on the CPU."""
 
     name: str  # of the model
     mode: ReadMode
     images: Tensor  # (B, C, H, W) uint8
-    captions: list[Tokens]  # B of them, of N words each, which differs
-    weights: list[Tensor]  # B of (N, rows, columns): the attention, which for each word sums to one
-    places: list[Tensor]  # B of (N,) int64, row by row: the place read; soft: the one that weighs most
-    cell: tuple[float, float]  # height and width of a place, in pixels; the last may reach over the edge of the image
-    references: list[list[Tokens]]  # B lists, empty where there are none
+    captions: list[Tokens]  # B captions; N differs between them
+    weights: list[Tensor]  # B x (N, rows, columns): attention weights, which sum to one for each word
+    places: list[Tensor]  # B x (N,) int64, row-major: the place read; soft: the one with the largest weight
+    cell: tuple[float, float]  # height and width of a place, in pixels; the last ones may extend beyond the image
+    references: list[list[Tokens]]  # B lists of reference captions; empty without references
 
     @property
     def grid(self) -> tuple[int, int]:
-        """The rows and columns of places."""
-        return tuple(self.weights[0].shape[1:])
+        """The number of rows and columns of the places."""
+        rows, columns = self.weights[0].shape[1:]
+        return rows, columns
 
     def maps(self, row: int) -> Tensor:
-        """The attention for each word of an image's caption (N, rows, columns), relative to the largest of the word."""
+        """The attention weights (N, rows, columns) of an image, scaled to a maximum of 1 for each word."""
         return self.weights[row] / self.weights[row].amax((1, 2), keepdim=True)
 
     def box(self, place: int) -> tuple[float, float, float, float]:
-        """The x0, y0, x1 and y1 of a place, in pixels: what of it is in the image."""
+        """The x0, y0, x1 and y1 of a place in pixels, clipped to the image."""
         height, width = self.images.shape[2:]
         i, j = divmod(place, self.grid[1])
         y, x = self.cell
@@ -62,17 +63,17 @@ def trace_captions(
     search: BeamSearch = GREEDY,
     device: torch.device | str = "cpu",
 ) -> CaptionTrace:
-    """Let a captioner describe images, and keep all that can be drawn of it.
+    """Caption images and record the attention at each word.
 
     Args:
         model: The captioner.
-        vocabulary: Its words.
+        vocabulary: Its vocabulary.
         images: (B, C, H, W) uint8.
-        name: What to call the model.
-        references: For each image, what others said of it; may be left out.
-        mode: Read hard or soft; the model's own way if not given. Hard reads take the most likely place.
-        search: How captions are searched for.
-        device: Where the model is.
+        name: Display name of the model.
+        references: The reference captions of each image; empty: no references.
+        mode: Read mode, "hard" or "soft"; None: the model's own mode. Hard reads take the most likely place.
+        search: Beam width, length penalty and maximum length.
+        device: The device of the model.
     """
     if images.dim() != 4 or images.dtype != torch.uint8 or len(images) == 0:
         raise ValueError(
@@ -81,26 +82,27 @@ def trace_captions(
     if references and len(references) != len(images):
         raise ValueError(f"references must be those of the {len(images)} images, got {len(references)}")
     size = images.shape[2:]
-    said: list[Hypothesis] = []
+    hypotheses: list[Hypothesis] = []
     with evaluating(model):
-        for some in images.split(AT_ONCE):
-            annotations = model.annotate(some.to(device))
-            said += beam(model.decoder, annotations, mode=mode, **search._asdict())
-    across, down = (2 * model.encoder.centers(*size)[0]).tolist()  # the first place begins in the corner of the image
+        for batch in images.split(BATCH_SIZE):
+            annotations = model.annotate(batch.to(device))
+            hypotheses += beam(model.decoder, annotations, mode=mode, **search._asdict())
+    # The first place touches the corner of the image, so its center is half its size.
+    cell_width, cell_height = (2 * model.encoder.centers(*size)[0]).tolist()
     return CaptionTrace(
         name=name,
         mode=mode or model.mode,
         images=images.cpu(),
-        captions=[vocabulary.decode(caption.words) for caption in said],
-        weights=[caption.weights.cpu().unflatten(1, model.encoder.grid(*size)) for caption in said],
-        places=[caption.places.cpu() for caption in said],
-        cell=(down, across),
-        references=[list(each) for each in references] or [[] for _ in said],
+        captions=[vocabulary.decode(hypothesis.words) for hypothesis in hypotheses],
+        weights=[hypothesis.weights.cpu().unflatten(1, model.encoder.grid(*size)) for hypothesis in hypotheses],
+        places=[hypothesis.places.cpu() for hypothesis in hypotheses],
+        cell=(cell_height, cell_width),
+        references=[list(captions) for captions in references] or [[] for _ in hypotheses],
     )
 
 
 def check_same_images(traces: Sequence[CaptionTrace]) -> None:
-    """Refuse to show models side by side that did not speak of the same images."""
+    """Raise a ValueError unless all traces have the same images."""
     if not traces:
         raise ValueError("traces must be of at least one model, got none")
     for other in traces[1:]:

@@ -1,56 +1,82 @@
-"""Classify the images of a data set with a trained model, and score the answers after each glimpse.
+"""Classify the images of a dataset with a trained model, and score the prediction after each glimpse.
 
-Shapes: B batch, I images, T glimpses, M rollouts.
+Shapes: B batch, I images, T glimpses, M rollouts of each image.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeGuard, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from glimpse import losses
 from glimpse.attention.distributions import Noise
 from glimpse.attention.settings import ReadMode
 from glimpse.data import Dataset
-from glimpse.metrics.classification import hits
+from glimpse.metrics import classification as metrics
 from glimpse.metrics.statistics import wilson_interval
 from glimpse.models.inference import evaluating
+from glimpse.models.recurrent_attention import RecurrentAttention
 from glimpse.models.rollout import Rollout
+from glimpse.models.whole_image import WholeImage
 from glimpse.seeding import Stream, noise_seed
 
 if TYPE_CHECKING:
     from glimpse.training.run import Run
 
+Classifier = RecurrentAttention | WholeImage
 RolloutMode = Literal["greedy", "sampled", "averaged"]
 
 
+def takes_glimpses(model: Classifier) -> TypeGuard[RecurrentAttention]:
+    """Whether a model takes glimpses; a whole-image network does not."""
+    return model.attends
+
+
 class TrainedClassifier(NamedTuple):
-    """A run, with its model."""
+    """A trained classifier with its run."""
 
     run: "Run"
-    name: str  # that no other of several runs has
-    model: nn.Module
-    mode: ReadMode | None  # how it reads when scored; None if it sees the whole image
-    image_shape: tuple[int, int, int]  # (C, H, W) of the images it was trained on
+    name: str  # display name, unique among the runs of a command
+    model: Classifier
+    mode: ReadMode | None  # read mode for scoring; None for a whole-image network
+    image_shape: tuple[int, int, int]  # (C, H, W) of the training images
     class_names: tuple[str, ...]
 
 
 class ClassifierOutcome(NamedTuple):
-    """What a model did with every image of a data set, in its fixed order; I images, M rollouts of each."""
+    """The predictions and glimpses of a model for every image of a dataset, in the dataset's order."""
 
-    probabilities: Tensor  # (I, T, classes): probabilities after each glimpse, of M rollouts their mean
-    targets: Tensor  # (I,) or (I, classes)
-    correct: Tensor  # (I, T), bool
-    locations: Tensor  # (I, M, T, 2); for a network that sees the whole image T is 0 here
-    on_target: Tensor | None  # (I, M, T), bool: glimpse centred on a digit; None if nobody knows where they are
-    halting: Tensor | None = None  # (I, T): what its halting unit says, of M rollouts their mean; None without one
+    probabilities: Tensor  # (I, T, classes): class probabilities after each glimpse, averaged over the M rollouts
+    targets: Tensor  # (I,) class indices, or (I, classes) multi-hot
+    correct: Tensor  # (I, T), bool: whether the prediction after each glimpse is correct
+    locations: Tensor  # (I, M, T, 2); T is 0 here for a whole-image network
+    on_target: Tensor | None  # (I, M, T), bool: glimpse centered on a digit; None without boxes or glimpses
+    halt_probabilities: Tensor | None = None  # (I, T): of the halting unit, averaged over M; None without one
+
+    @classmethod
+    def cat(cls, batches: "Sequence[ClassifierOutcome]") -> "ClassifierOutcome":
+        """Concatenate the outcomes of batches, on the CPU."""
+        return cls(
+            probabilities=torch.cat([batch.probabilities for batch in batches]).cpu(),
+            targets=torch.cat([batch.targets for batch in batches]).cpu(),
+            correct=torch.cat([batch.correct for batch in batches]).cpu(),
+            locations=torch.cat([batch.locations for batch in batches]).cpu(),
+            on_target=_cat_optional([batch.on_target for batch in batches]),
+            halt_probabilities=_cat_optional([batch.halt_probabilities for batch in batches]),
+        )
+
+
+def _cat_optional(columns: Sequence[Tensor | None]) -> Tensor | None:
+    tensors = [column for column in columns if column is not None]
+    return torch.cat(tensors).cpu() if tensors else None
 
 
 @torch.no_grad()
 def evaluate_classifier(
-    model: nn.Module,
+    model: Classifier,
     data: Dataset,
     *,
     mode: ReadMode | None = None,
@@ -61,29 +87,29 @@ def evaluate_classifier(
     device: torch.device | str = "cpu",
     seed: int = 0,
 ) -> ClassifierOutcome:
-    """Let a model look at every image of a data set.
+    """Classify every image of a dataset, and record the predictions and glimpses.
 
     Args:
         model: The model.
-        data: The data set, taken in its fixed order.
-        mode: Read hard or soft; the model's own way if not given.
-        rollout_mode: "greedy": one rollout that reads the most likely places. "sampled": one rollout that samples its
-            places. "averaged": class probabilities averaged over several sampled rollouts.
-        rollouts: How many to average.
-        batch_size: Images at a time; decides, with the seed, what is sampled for which image.
-        limit: The first so many images only.
-        device: Where to compute.
-        seed: Decides what is sampled.
+        data: The dataset, in its fixed order.
+        mode: Read mode, "hard" or "soft"; None: the model's own mode.
+        rollout_mode: "greedy": one rollout, with the most likely locations. "sampled": one rollout, with sampled
+            locations. "averaged": class probabilities averaged over several sampled rollouts.
+        rollouts: Number M of rollouts for "averaged"; the other modes have one.
+        batch_size: Images per batch. With the seed, it determines the random numbers of each image.
+        limit: Number of images, from the start of the dataset; None: all.
+        device: Device to compute on.
+        seed: Seed of the random numbers.
     """
     if rollout_mode not in get_args(RolloutMode):
         raise ValueError(f"rollout_mode must be one of {', '.join(get_args(RolloutMode))}, got {rollout_mode!r}")
     repeats = rollouts if rollout_mode == "averaged" else 1
-    squash = torch.sigmoid if data.multi_label else partial(torch.softmax, dim=-1)
-    outcomes = []
+    to_probabilities = torch.sigmoid if data.multi_label else partial(torch.softmax, dim=-1)
+    batches = []
     with evaluating(model):
         for index, batch in enumerate(data.in_order(batch_size=batch_size, limit=limit)):
             images, targets, boxes = (field.to(device) for field in batch)
-            looks: list[Rollout] = [
+            outputs: list[Rollout] = [
                 model(
                     images,
                     mode=mode,
@@ -93,36 +119,44 @@ def evaluate_classifier(
                 )
                 for repeat in range(repeats)
             ]
-            probabilities = torch.stack([squash(look.logits) for look in looks]).mean(0)
-            # One rollout is judged by its logits: probabilities that round to the same number would make ties.
-            judged = looks[0].logits if repeats == 1 else probabilities.logit() if data.multi_label else probabilities
-            locations = torch.stack([look.locations for look in looks], 1)  # (B, M, T, 2)
+            probabilities = torch.stack([to_probabilities(rollout.logits) for rollout in outputs]).mean(0)
+            # A single rollout is judged by its logits: probabilities that round to the same number would tie.
+            if repeats == 1:
+                predictions = outputs[0].logits
+            else:
+                predictions = probabilities.logit() if data.multi_label else probabilities
+            locations = torch.stack([rollout.locations for rollout in outputs], 1)  # (B, M, T, 2)
             on_target = None
             if boxes.shape[1] and locations.shape[2]:
-                on_target = hits(locations.flatten(1, 2), boxes, *images.shape[2:]).view(locations.shape[:3])
-            halting = None
-            if looks[0].halt_logits is not None:
-                halting = torch.stack([look.halt_logits.sigmoid() for look in looks]).mean(0)
-            correct = losses.correct(judged, targets) > 0
-            outcomes.append(ClassifierOutcome(probabilities, targets, correct, locations, on_target, halting))
-    return ClassifierOutcome(
-        *(None if field[0] is None else torch.cat(field).cpu() for field in zip(*outcomes, strict=True)),
-    )
+                flat = metrics.on_target(locations.flatten(1, 2), boxes, *images.shape[2:])
+                on_target = flat.view(locations.shape[:3])
+            halting = [rollout.halt_logits.sigmoid() for rollout in outputs if rollout.halt_logits is not None]
+            batches.append(
+                ClassifierOutcome(
+                    probabilities=probabilities,
+                    targets=targets,
+                    correct=losses.correct(predictions, targets) > 0,
+                    locations=locations,
+                    on_target=on_target,
+                    halt_probabilities=torch.stack(halting).mean(0) if halting else None,
+                )
+            )
+    return ClassifierOutcome.cat(batches)
 
 
 @dataclass(frozen=True)
 class ClassificationScores:
-    """How often a classifier is wrong after each glimpse."""
+    """The error of a classifier after each glimpse."""
 
     images: int
-    error: list[float]  # after each glimpse
-    interval: list[tuple[float, float]]  # of the error, 95%, over images
-    on_target: list[float] | None = None  # share of each glimpse that lies on a digit; None where digits are not known
+    error: list[float]  # fraction of the images classified incorrectly, after each glimpse
+    interval: list[tuple[float, float]]  # 95% interval of the error, over images
+    on_target: list[float] | None = None  # fraction of each glimpse centered on a digit; None without boxes
     names: ClassVar[dict[str, str]] = {"error": "error %", "hit": "on the digit %"}
 
     @classmethod
     def of(cls, outcome: ClassifierOutcome) -> "ClassificationScores":
-        """Count."""
+        """Compute the scores of an outcome."""
         images = len(outcome.correct)
         counts = (~outcome.correct).sum(0).tolist()
         return cls(
@@ -134,10 +168,10 @@ class ClassificationScores:
 
     def as_dict(self) -> dict[str, Any]:
         """See `Scores`."""
-        found: dict[str, Any] = {"images": self.images, "error": self.error, "interval": self.interval}
-        return found if self.on_target is None else {**found, "hit": self.on_target}
+        values: dict[str, Any] = {"images": self.images, "error": self.error, "interval": self.interval}
+        return values if self.on_target is None else {**values, "hit": self.on_target}
 
 
-def score(model: nn.Module, data: Dataset, **options: Any) -> ClassificationScores:
-    """Score a model on a data set after each glimpse; for the options see `evaluate_classifier`."""
+def score(model: Classifier, data: Dataset, **options: Any) -> ClassificationScores:
+    """Score a model on a dataset after each glimpse; the options are those of `evaluate_classifier`."""
     return ClassificationScores.of(evaluate_classifier(model, data, **options))

@@ -1,4 +1,4 @@
-"""Compare trained models: runs grouped by config, scored on the very same images, with what they cost.
+"""Compare trained classifiers: runs grouped by config, scored on the same images, with their cost.
 
 Shapes: S runs of a group, I images, T glimpses.
 """
@@ -14,7 +14,13 @@ from glimpse.attention.settings import ReadMode
 from glimpse.config.schema import diff
 from glimpse.data import Dataset
 from glimpse.errors import RunError
-from glimpse.evaluation.classify import ClassifierOutcome, RolloutMode, TrainedClassifier, evaluate_classifier
+from glimpse.evaluation.classify import (
+    Classifier,
+    ClassifierOutcome,
+    RolloutMode,
+    TrainedClassifier,
+    evaluate_classifier,
+)
 from glimpse.evaluation.cost import Cost, costs
 from glimpse.evaluation.early_exit import ExitCurve, exit_curves
 from glimpse.metrics.statistics import Estimate, Paired, over_seeds, paired, wilson_interval
@@ -24,45 +30,45 @@ if TYPE_CHECKING:
     from glimpse.training.run import Run
 
 Identity = tuple[tuple[str, Any], ...]  # of a config, see `Settings.identity`
-COST_BATCH = 256  # images at a time when speeds are measured
+COST_BATCH = 256  # images per batch when throughput is measured
 
 
 class ScoredRun(NamedTuple):
-    """A run, scored."""
+    """The outcomes of one run."""
 
     folder: str
     seed: int
     outcomes: dict[RolloutMode, ClassifierOutcome]
-    seconds: float  # that its training took
-    early: Sequence[ExitCurve] = ()  # what stopping early gives, greedily; none if that was not asked for
+    seconds: float  # duration of the training
+    exit_curves: Sequence[ExitCurve] = ()  # early exit of the greedy rollout, one curve per stopping signal
 
 
 class RunGroup(NamedTuple):
-    """Runs that differ in their seed only."""
+    """The outcomes of runs that differ only in their seed."""
 
     name: str
     config: "Config"
-    mode: ReadMode | None  # None if it sees the whole image
-    num_choices: int  # of its glimpses
-    entries: list[ScoredRun]
+    mode: ReadMode | None  # None for a whole-image network
+    num_choices: int  # number of glimpses that the model chooses, the last ones
+    runs: list[ScoredRun]
     cost: Cost
 
     @property
     def attends(self) -> bool:
-        """Whether it takes glimpses; else it sees the whole image."""
+        """Whether the model takes glimpses; a whole-image network does not."""
         return self.mode is not None
 
     @property
     def rollout_modes(self) -> tuple[RolloutMode, ...]:
-        """The ways it was rolled out."""
-        return tuple(self.entries[0].outcomes)
+        """The rollout modes that the runs were scored in."""
+        return tuple(self.runs[0].outcomes)
 
     def wrong(self, rollout_mode: RolloutMode = "greedy") -> np.ndarray:
-        """Which images each run gets wrong after each glimpse: (S, I, T), bool."""
-        return np.stack([~entry.outcomes[rollout_mode].correct.numpy() for entry in self.entries])
+        """Whether each run is wrong on each image after each glimpse: (S, I, T), bool."""
+        return np.stack([~run.outcomes[rollout_mode].correct.numpy() for run in self.runs])
 
     def errors(self, rollout_mode: RolloutMode = "greedy") -> list[Estimate]:
-        """Mean error after each glimpse; the interval is over seeds, or with a single run over images."""
+        """The mean error after each glimpse, with an interval over seeds; of a single run, over images."""
         wrong = self.wrong(rollout_mode)
         if len(wrong) > 1:
             estimates = [over_seeds(errors) for errors in wrong.mean(1).T.tolist()]
@@ -71,34 +77,33 @@ class RunGroup(NamedTuple):
         images = wrong.shape[1]
         return [Estimate(count / images, *wilson_interval(count, images)) for count in counts]
 
-    def hits(self, rollout_mode: RolloutMode = "greedy") -> list[float] | None:
-        """Share of the glimpses that are centred on a digit, glimpse by glimpse; None if that is not known."""
-        on_target = [entry.outcomes[rollout_mode].on_target for entry in self.entries]
-        if on_target[0] is None:
-            return None
-        return torch.stack(on_target).double().mean((0, 1, 2)).tolist()
+    def on_target(self, rollout_mode: RolloutMode = "greedy") -> list[float] | None:
+        """The fraction of each glimpse centered on a digit, over images and runs; None without boxes or glimpses."""
+        outcomes = [run.outcomes[rollout_mode].on_target for run in self.runs]
+        on_target = [outcome for outcome in outcomes if outcome is not None]
+        return torch.stack(on_target).double().mean((0, 1, 2)).tolist() if on_target else None
 
-    def early(self) -> list[tuple[ExitCurve, ...]]:
-        """For each way of knowing when to stop, what it gives in every run."""
-        return list(zip(*(entry.early for entry in self.entries), strict=True))
+    def exit_curves(self) -> list[tuple[ExitCurve, ...]]:
+        """For each stopping signal, the early-exit curve of every run."""
+        return list(zip(*(run.exit_curves for run in self.runs), strict=True))
 
 
 class Comparison(NamedTuple):
-    """Groups of runs, scored on the same images."""
+    """The outcomes of groups of runs on the same images."""
 
     groups: list[RunGroup]
     split: str
     images: int
-    rollouts: int  # of the averages
+    rollouts: int  # number of rollouts in rollout mode "averaged"
     device: str
 
-    def against(self, one: RunGroup, other: RunGroup) -> Paired:
-        """How two groups differ in their last answers, greedily, on the same images."""
-        return paired(one.wrong()[:, :, -1], other.wrong()[:, :, -1])
+    def against(self, group: RunGroup, reference: RunGroup) -> Paired:
+        """The difference in error of a group from a reference group, after the last glimpse of greedy rollouts."""
+        return paired(group.wrong()[:, :, -1], reference.wrong()[:, :, -1])
 
 
-def rollout_modes(model: torch.nn.Module, mode: ReadMode | None) -> tuple[RolloutMode, ...]:
-    """The ways to roll out a model that differ: only one, if it leaves nothing to chance."""
+def rollout_modes(model: Classifier, mode: ReadMode | None) -> tuple[RolloutMode, ...]:
+    """The rollout modes with different results: without random numbers, only "greedy"."""
     if mode == "hard" and model.num_choices > 0:
         return ("greedy", "sampled", "averaged")
     return ("greedy", "averaged") if model.is_random else ("greedy",)
@@ -120,28 +125,28 @@ def compare(
     """Score runs on the same images and group them by config.
 
     Args:
-        runs: The runs, as `loading.load_runs` opened them.
-        data: The images.
-        valid: Images to pick on when to stop early; if not given, nobody stops early.
-        split: What to call the images.
-        rollouts: How many sampled rollouts to average.
-        limit: Take the first so many images only.
-        batch_size: Images at a time; decides, with the seed, what is sampled for which image.
-        device: Where to compute.
-        seed: Decides what is sampled.
-        log: Told of the progress.
+        runs: The trained classifiers.
+        data: The images to score on.
+        valid: The images to pick the early-exit thresholds on; None: no early exit.
+        split: Name of the split that `data` is.
+        rollouts: Number of sampled rollouts to average.
+        limit: Number of images, from the start of the dataset; None: all.
+        batch_size: Images per batch. With the seed, it determines the random numbers of each image.
+        device: Device to compute on.
+        seed: Seed of the random numbers.
+        log: Called with a line of text for each step.
 
     Raises:
-        RunError: If a run is not finished, or two have the same config and seed.
+        RunError: If a run is not finished, or two runs have the same config and seed.
     """
-    groups = group_runs([loaded.run for loaded in runs])
-    entries = []
-    for number, loaded in enumerate(runs, 1):
-        log(f"Scoring {number} of {len(runs)}: {loaded.run}")
-        look = partial(
+    groups = group_runs([trained.run for trained in runs])
+    scored = []
+    for number, trained in enumerate(runs, 1):
+        log(f"Scoring {number} of {len(runs)}: {trained.run}")
+        evaluate = partial(
             evaluate_classifier,
-            loaded.model.to(device),
-            mode=loaded.mode,
+            trained.model.to(device),
+            mode=trained.mode,
             rollouts=rollouts,
             limit=limit,
             batch_size=batch_size,
@@ -149,40 +154,39 @@ def compare(
             seed=seed,
         )
         outcomes = {
-            rollout_mode: look(data, rollout_mode=rollout_mode)
-            for rollout_mode in rollout_modes(loaded.model, loaded.mode)
+            rollout_mode: evaluate(data, rollout_mode=rollout_mode)
+            for rollout_mode in rollout_modes(trained.model, trained.mode)
         }
-        early = []
-        if valid is not None and loaded.model.attends:
+        curves = []
+        if valid is not None and trained.model.attends:
             greedy = outcomes["greedy"]
-            early = exit_curves(greedy if valid is data else look(valid, rollout_mode="greedy"), greedy)
-        entries.append(ScoredRun(str(loaded.run), loaded.run.config.seed, outcomes, loaded.run.seconds, early))
+            curves = exit_curves(greedy if valid is data else evaluate(valid, rollout_mode="greedy"), greedy)
+        scored.append(ScoredRun(str(trained.run), trained.run.config.seed, outcomes, trained.run.seconds, curves))
     firsts = [runs[indices[0]] for indices in groups]
-    log("Measuring what they cost")
+    log("Measuring the cost of each model")
     batch = next(data.in_order(batch_size=COST_BATCH))
     batch = type(batch)(*(field.to(device) for field in batch))
-    measured = costs([first.model for first in firsts], [first.mode for first in firsts], batch)
+    group_costs = costs([first.model for first in firsts], [first.mode for first in firsts], batch)
+    names = group_names([first.run for first in firsts])
     return Comparison(
         groups=[
             RunGroup(
-                name, first.run.config, first.mode, first.model.num_choices, [entries[index] for index in indices], cost
+                name, first.run.config, first.mode, first.model.num_choices, [scored[index] for index in indices], cost
             )
-            for name, first, indices, cost in zip(
-                group_names([first.run for first in firsts]), firsts, groups, measured, strict=True
-            )
+            for name, first, indices, cost in zip(names, firsts, groups, group_costs, strict=True)
         ],
         split=split,
-        images=len(entries[0].outcomes["greedy"].correct),
+        images=len(scored[0].outcomes["greedy"].correct),
         rollouts=rollouts,
         device=str(device),
     )
 
 
 def group_runs(runs: "Sequence[Run]") -> list[list[int]]:
-    """The indices of the runs of each config, in the order in which configs first occur.
+    """Group the indices of runs by config, in the order in which the configs first occur.
 
     Raises:
-        RunError: If a run is not finished, or two have the same config and seed.
+        RunError: If a run is not finished, or two runs have the same config and seed.
     """
     groups: dict[Identity, list[int]] = {}
     for index, run in enumerate(runs):
@@ -200,20 +204,20 @@ def group_runs(runs: "Sequence[Run]") -> list[list[int]]:
 
 
 def group_names(firsts: "Sequence[Run]") -> list[str]:
-    """Names of groups, given a run of each: of their configs, and of those with the same name what they differ in."""
-    result = []
+    """Name groups by the config of one run of each, with the differences of the configs that share a name."""
+    names = []
     for run in firsts:
         own = dict(run.config.identity())
-        unlike: dict[str, str] = {}
+        differences: dict[str, str] = {}
         for other in firsts:
             if other.name == run.name:
-                unlike |= _differences(own, dict(other.config.identity()))
-        differences = ", ".join(f"{key} {value}" for key, value in unlike.items())
-        result.append(f"{run.name} ({differences})" if differences else run.name)
-    return result
+                differences |= _differences(own, dict(other.config.identity()))
+        text = ", ".join(f"{key} {value}" for key, value in differences.items())
+        names.append(f"{run.name} ({text})" if text else run.name)
+    return names
 
 
 def _differences(own: dict[str, Any], other: dict[str, Any]) -> dict[str, str]:
-    """The values of one config where another differs: of settings that both have, if any of these differ."""
-    unlike = {key: str(value) for key, value, _ in diff(own, other) if key in own}
-    return {key: value for key, value in unlike.items() if key in other} or unlike
+    """The settings of a config that differ from another; only the settings of both, if any of these differ."""
+    differences = {key: str(value) for key, value, _ in diff(own, other) if key in own}
+    return {key: value for key, value in differences.items() if key in other} or differences

@@ -1,4 +1,4 @@
-"""What an answer costs: how much of the image is taken in, and how much is computed."""
+"""The cost of classifying an image: pixels read, multiply-adds, parameters and throughput."""
 
 import statistics
 import time
@@ -6,55 +6,56 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from glimpse.attention.distributions import Noise
 from glimpse.attention.settings import ReadMode
 from glimpse.data import Batch
+from glimpse.evaluation.classify import Classifier, takes_glimpses
 
 
 class Cost(NamedTuple):
-    """What one image costs a model, when it is scored greedily."""
+    """The cost of a greedy rollout on one image."""
 
-    pixels: int  # numbers taken in, per channel: patches of all glimpses, or the whole image
-    share: float  # of the number of pixels that the image has; may exceed 1, for glimpses overlap
-    multiply_adds: float  # of matrix products and convolutions: the soft sensor has some, the hard one none
-    parameters: int  # that take part in an answer
-    images_per_second: float  # as measured
+    pixels: int  # per channel, in the patches of all glimpses and scales, or in the whole image
+    share: float  # as a fraction of the pixels of the image; may exceed 1, as glimpses overlap
+    multiply_adds: float  # of matrix products and convolutions; the soft sensor has some, the hard one none
+    parameters: int  # that contribute to the prediction
+    images_per_second: float
 
 
 def costs(
-    models: Sequence[nn.Module], hows: Sequence[ReadMode | None], batch: Batch, *, seconds: float = 1.0
+    models: Sequence[Classifier], modes: Sequence[ReadMode | None], batch: Batch, *, seconds: float = 1.0
 ) -> list[Cost]:
-    """Measure what models cost, all in one go, so that their speeds can be compared.
+    """Measure the costs of models; their throughputs are measured in turns, so that they can be compared.
 
     Args:
         models: The models, on the device of the batch.
-        hows: How each of them reads; None if it sees the whole image.
+        modes: Read mode of each model; None for a whole-image network.
         batch: Images to measure with.
-        seconds: How long to measure each.
+        seconds: Duration of the throughput measurement of each model.
     """
-    run = [answering(model, mode, batch) for model, mode in zip(models, hows, strict=True)]
-    speeds = throughput(run, len(batch.images), seconds)
+    forwards = [greedy_forward(model, mode, batch) for model, mode in zip(models, modes, strict=True)]
+    throughputs = throughput(forwards, len(batch.images), seconds)
     height, width = batch.images.shape[2:]
     return [
         Cost(
-            pixels=pixels_seen(model, height, width),
-            share=pixels_seen(model, height, width) / (height * width),
-            multiply_adds=multiply_adds(answer) / len(batch.images),
-            parameters=parameters(model),
-            images_per_second=speed,
+            pixels=pixels_read(model, height, width),
+            share=pixels_read(model, height, width) / (height * width),
+            multiply_adds=multiply_adds(forward) / len(batch.images),
+            parameters=count_parameters(model),
+            images_per_second=images_per_second,
         )
-        for model, answer, speed in zip(models, run, speeds, strict=True)
+        for model, forward, images_per_second in zip(models, forwards, throughputs, strict=True)
     ]
 
 
-def answering(model: nn.Module, mode: ReadMode | None, batch: Batch) -> Callable[[], Tensor]:
-    """A function that lets a model answer greedily."""
+def greedy_forward(model: Classifier, mode: ReadMode | None, batch: Batch) -> Callable[[], Tensor]:
+    """A function that classifies a batch with a greedy rollout and returns the last logits."""
 
     @torch.inference_mode()
-    def answer() -> Tensor:
+    def forward() -> Tensor:
         rollout = model(
             batch.images,
             mode=mode,
@@ -62,45 +63,49 @@ def answering(model: nn.Module, mode: ReadMode | None, batch: Batch) -> Callable
             noise=Noise(0),
             **({"boxes": batch.boxes} if model.needs_boxes else {}),
         )
-        return rollout.logits[:, -1].cpu()  # which waits for a GPU to finish
+        return rollout.logits[:, -1].cpu()  # the copy waits for the GPU
 
-    return answer
-
-
-def pixels_seen(model: nn.Module, height: int, width: int) -> int:
-    """How many numbers a model takes in of an image, per channel."""
-    return model.glimpses.pixels_read(model.num_glimpses) if model.attends else height * width
+    return forward
 
 
-def multiply_adds(work: Callable[[], object]) -> float:
-    """How many multiplications, each with an addition, some work takes, by torch's own counter."""
+def pixels_read(model: Classifier, height: int, width: int) -> int:
+    """The number of pixels per channel that a model reads of an image."""
+    return model.glimpses.pixels_read(model.num_glimpses) if takes_glimpses(model) else height * width
+
+
+def multiply_adds(function: Callable[[], object]) -> float:
+    """The number of multiply-adds of a function call, counted by torch."""
     counter = FlopCounterMode(display=False)
     with counter:
-        work()
+        function()
     return counter.get_total_flops() / 2
 
 
-def parameters(model: nn.Module) -> int:
-    """How many parameters take part in an answer: not the baseline, nor an attention that is never asked."""
-    idle = set(model.attention_parameters()) if model.num_choices == 0 else set()
-    used = [its for name, its in model.named_parameters() if not name.startswith("baseline.") and its not in idle]
+def count_parameters(model: Classifier) -> int:
+    """The number of parameters that contribute to a prediction: without the baseline and an unused attention."""
+    unused = set(model.attention_parameters()) if model.num_choices == 0 else set()
+    used = [
+        parameter
+        for name, parameter in model.named_parameters()
+        if not name.startswith("baseline.") and parameter not in unused
+    ]
     return sum(parameter.numel() for parameter in used)
 
 
-def throughput(work: Sequence[Callable[[], object]], count: int, seconds: float = 1.0) -> list[float]:
-    """How many examples a second each piece of work does, taken in turns so that all meet the same conditions.
+def throughput(functions: Sequence[Callable[[], object]], count: int, seconds: float = 1.0) -> list[float]:
+    """Examples per second of several functions, by the median duration of calls made in turns.
 
     Args:
-        work: What to time; each call treats `count` examples, and must wait for its own end.
-        count: Examples of a call.
-        seconds: About how long to time each piece; at least three calls.
+        functions: The functions to time. Each call must process `count` examples and return when it is done.
+        count: Examples per call.
+        seconds: Approximate total duration of the calls of each function; at least three calls are made.
     """
-    durations: list[list[float]] = [[] for _ in work]
-    for piece in work:
-        piece()  # warms up
+    durations: list[list[float]] = [[] for _ in functions]
+    for function in functions:
+        function()  # warm-up
     while min(map(len, durations)) < 3 or min(map(sum, durations)) < seconds:
-        for piece, taken in zip(work, durations, strict=True):
-            started = time.perf_counter()
-            piece()
-            taken.append(time.perf_counter() - started)
-    return [count / statistics.median(taken) for taken in durations]
+        for function, times in zip(functions, durations, strict=True):
+            start = time.perf_counter()
+            function()
+            times.append(time.perf_counter() - start)
+    return [count / statistics.median(times) for times in durations]

@@ -1,12 +1,11 @@
-"""Laziness: how many glimpses an image needs, and what is lost by taking no more.
+"""Early exit: the trade-off between error and number of glimpses, and the choice of a threshold.
 
-After each glimpse there is an answer, and a number in [0, 1] that says how certain it is: the probability that the
-model gives it (any classifier has that), or what a halting unit says that was trained to (`losses.halting_cost`). One
-stops after the first glimpse whose certainty exceeds a threshold: the lower it is, the fewer the glimpses. One whole
-rollout tells what every threshold gives, as stopping changes nothing about the glimpses before.
+A model stops taking glimpses after the first one whose stopping signal, in [0, 1], exceeds a threshold. The signal is
+the confidence, i.e. the probability of the predicted class, or the probability of the halting unit, trained with
+`losses.halting_cost`. A lower threshold means fewer glimpses. Stopping does not change the glimpses before it, so one
+full rollout gives the results of every threshold.
 
-The threshold is picked on validation images, and what it gives is told on others. `models.early_exit.stop_early`
-applies it.
+The threshold is picked on validation images and scored on other images. `models.early_exit.stop_early` applies it.
 
 Shapes: I images, T glimpses.
 """
@@ -22,36 +21,39 @@ from glimpse.metrics.classification import confidence
 from glimpse.metrics.statistics import wilson_interval
 from glimpse.models.early_exit import StoppingSignal
 
-# Evenly spaced in log-odds, as certainties crowd near 1; and the ends: one glimpse is enough, and none is.
+# Evenly spaced in log-odds, as confidences concentrate near 1. At 0 every image takes one glimpse, at 1 all T.
 THRESHOLDS = (0.0, *torch.linspace(-5, 15, 81, dtype=torch.float64).sigmoid().tolist(), 1.0)
-MAX_ADDED_ERROR = 0.001  # error on validation images that a threshold may add, a tenth of a point
+MAX_ADDED_ERROR = 0.001  # error that early exit may add on validation images: a tenth of a percentage point
 
 
 class ExitPoint(NamedTuple):
-    """What one threshold gives on some images."""
+    """The error and the number of glimpses with one threshold."""
 
     threshold: float
     error: float
-    glimpses: float  # mean number
-    shares: tuple[float, ...]  # of the images that take 1 ... T glimpses
+    glimpses: float  # mean over images
+    shares: tuple[float, ...]  # fractions of the images that take 1 ... T glimpses
 
 
 class ExitCurve(NamedTuple):
-    """A model that stops early, with every threshold of THRESHOLDS."""
+    """The exit points of a model for all THRESHOLDS, with one stopping signal."""
 
     signal: StoppingSignal
     valid: list[ExitPoint]  # on the images that the threshold is picked on
-    scored: list[ExitPoint]  # on those that it is scored on
-    picked: int  # which
-    images: int  # that were scored
+    scored: list[ExitPoint]  # on the images that it is scored on
+    picked: int  # index of the threshold picked
+    images: int  # number of images scored
 
     @property
     def chosen(self) -> ExitPoint:
-        """What the threshold gives that was picked."""
+        """The scores with the threshold picked."""
         return self.scored[self.picked]
 
     def summary(self) -> dict[str, float | str | list[float]]:
-        """The choice in plain values, "valid" for the images that it was made on; "full" is without stopping."""
+        """The scores with the threshold picked, as JSON values.
+
+        Keys with "valid" are of the images that it was picked on, keys with "full" of all T glimpses.
+        """
         threshold, error, glimpses, shares = self.chosen
         return {
             "by": self.signal,
@@ -67,81 +69,83 @@ class ExitCurve(NamedTuple):
         }
 
 
-def exit_step(certainty: Tensor, threshold: float) -> Tensor:
-    """After how many glimpses one stops: the first whose certainty exceeds the threshold, or all.
+def exit_step(signal: Tensor, threshold: float) -> Tensor:
+    """The number of glimpses of each image: up to the first whose signal exceeds the threshold, or all T.
 
     Args:
-        certainty: (I, T).
+        signal: (I, T), in [0, 1].
         threshold: In [0, 1].
 
     Returns:
         (I,), from 1 to T.
     """
-    enough = certainty > threshold
-    enough[:, -1] = True
-    return enough.int().argmax(1) + 1
+    stop = signal > threshold
+    stop[:, -1] = True
+    return stop.int().argmax(1) + 1
 
 
-def stop(certainty: Tensor, correct: Tensor, threshold: float) -> ExitPoint:
-    """What a threshold gives.
+def exit_point(signal: Tensor, correct: Tensor, threshold: float) -> ExitPoint:
+    """Compute the error and the number of glimpses with a threshold.
 
     Args:
-        certainty: (I, T).
-        correct: (I, T), bool: whether the answer after each glimpse is right.
+        signal: (I, T), in [0, 1].
+        correct: (I, T), bool: whether the prediction after each glimpse is correct.
         threshold: In [0, 1].
     """
-    taken = exit_step(certainty, threshold)
-    images, steps = certainty.shape
-    wrong = ~correct.gather(1, taken.unsqueeze(1) - 1)
-    counts = torch.bincount(taken - 1, minlength=steps).tolist()
+    exits = exit_step(signal, threshold)
+    images, steps = signal.shape
+    wrong = ~correct.gather(1, exits.unsqueeze(1) - 1)
+    counts = torch.bincount(exits - 1, minlength=steps).tolist()
     total = sum(number * count for number, count in enumerate(counts, 1))
     return ExitPoint(threshold, int(wrong.sum()) / images, total / images, tuple(count / images for count in counts))
 
 
-def curve(certainty: Tensor, correct: Tensor) -> list[ExitPoint]:
-    """What each of THRESHOLDS gives, from one glimpse for every image to all of them; see `stop`."""
-    return [stop(certainty, correct, threshold) for threshold in THRESHOLDS]
+def exit_curve(signal: Tensor, correct: Tensor) -> list[ExitPoint]:
+    """Compute the exit point of each of THRESHOLDS; for the arguments see `exit_point`."""
+    return [exit_point(signal, correct, threshold) for threshold in THRESHOLDS]
 
 
-def pick(points: Sequence[ExitPoint], max_added_error: float = MAX_ADDED_ERROR) -> int:
-    """The threshold with the fewest glimpses whose error is at most `max_added_error` above that without stopping.
+def pick_threshold(points: Sequence[ExitPoint], max_added_error: float = MAX_ADDED_ERROR) -> int:
+    """Pick the threshold with the fewest glimpses that adds at most `max_added_error` to the error.
 
     Args:
-        points: The curve on validation images; the last is without stopping.
-        max_added_error: The error that may be added.
+        points: The exit points on validation images; the last is that of all T glimpses.
+        max_added_error: The largest error to add to that of all T glimpses.
 
     Returns:
-        Its index; of several with as few glimpses, that of the least error.
+        The index of the exit point; among equal numbers of glimpses, the one with the lowest error.
     """
-    most = points[-1].error + max_added_error
-    allowed = [index for index, point in enumerate(points) if point.error <= most]
+    max_error = points[-1].error + max_added_error
+    allowed = [index for index, point in enumerate(points) if point.error <= max_error]
     return min(allowed, key=lambda index: (points[index].glimpses, points[index].error))
 
 
-def certainties(outcome: ClassifierOutcome) -> dict[StoppingSignal, Tensor]:
-    """How certain the answers (I, T) are, by each measure that the model has."""
-    found: dict[StoppingSignal, Tensor] = {
+def stopping_signals(outcome: ClassifierOutcome) -> dict[StoppingSignal, Tensor]:
+    """The stopping signals (I, T) that a model has: the confidence, and the probability of its halting unit."""
+    signals: dict[StoppingSignal, Tensor] = {
         "confidence": confidence(outcome.probabilities, outcome.targets.is_floating_point())
     }
-    if outcome.halting is not None:
-        found["halting"] = outcome.halting
-    return found
+    if outcome.halt_probabilities is not None:
+        signals["halting"] = outcome.halt_probabilities
+    return signals
 
 
 def exit_curves(valid: ClassifierOutcome, scored: ClassifierOutcome) -> list[ExitCurve]:
-    """Pick a threshold for each measure of certainty on some images, and say what all of them give on others.
+    """Pick a threshold for each stopping signal on some images, and score all thresholds on others.
 
     Args:
-        valid: What the model did with the images to pick on.
-        scored: What it did with the images to score on.
+        valid: The outcome on the images to pick on.
+        scored: The outcome on the images to score on.
 
     Returns:
-        One for each measure; none for a model that has one answer only.
+        A curve for each stopping signal; none for a model with a single prediction.
     """
     if scored.correct.shape[1] == 1:
         return []
-    early = []
-    for (signal, before), after in zip(certainties(valid).items(), certainties(scored).values(), strict=True):
-        points = curve(before, valid.correct)
-        early.append(ExitCurve(signal, points, curve(after, scored.correct), pick(points), len(scored.correct)))
-    return early
+    curves = []
+    scored_signals = stopping_signals(scored)
+    for name, signal in stopping_signals(valid).items():
+        points = exit_curve(signal, valid.correct)
+        scored_points = exit_curve(scored_signals[name], scored.correct)
+        curves.append(ExitCurve(name, points, scored_points, pick_threshold(points), len(scored.correct)))
+    return curves

@@ -1,7 +1,6 @@
-"""What a model did with some images: all that pictures, animations and reports are drawn from.
+"""Record the glimpses and predictions of a model on a batch of images, for figures, animations and reports.
 
-What is drawn is what was seen: entry t of everything here belongs to glimpse t, the first to the first; there is none
-for a place that was chosen and never looked at.
+Entry t of every field belongs to glimpse t. A location that was chosen after the last glimpse is not recorded.
 
 Shapes: B images, T glimpses, K scales, G patch side, C channels, L cells of a grid.
 """
@@ -21,20 +20,20 @@ from glimpse.models.rollout import Rollout
 
 
 class GlimpseTrace(NamedTuple):
-    """The looks of a model at a batch of images; all tensors on the CPU."""
+    """The glimpses and predictions of a model on a batch of images; all tensors are on the CPU."""
 
     name: str  # of the model
     mode: ReadMode
     images: Tensor  # (B, C, H, W) uint8
     targets: Tensor  # (B,) int64, or (B, classes) multi-hot
     class_names: tuple[str, ...]
-    probabilities: Tensor  # (B, T, classes): probabilities after each glimpse
-    correct: Tensor  # (B, T), bool
-    points: Tensor  # (B, T, 2): x and y of each glimpse's centre, in pixels
+    probabilities: Tensor  # (B, T, classes): class probabilities after each glimpse
+    correct: Tensor  # (B, T), bool: whether the prediction after each glimpse is correct
+    points: Tensor  # (B, T, 2): x and y of the center of each glimpse, in pixels
     boxes: Tensor  # (B, T, K, 4): x0, y0, x1, y1 of the squares read, in pixels, finest first
     spread: Tensor  # (B, T, 2): std of the attention in x and y, in pixels
-    patches: Tensor  # (B, T, K, G, G, C): what the network got, in [0, 1]; soft: blurred as it got them
-    weights: Tensor | None  # (B, T, rows, columns): attention over a grid of glimpses; None on the plane
+    patches: Tensor  # (B, T, K, G, G, C): input of the glimpse network, in [0, 1]; soft: the expected patches
+    weights: Tensor | None  # (B, T, rows, columns): attention weights over a grid of glimpses; None on the plane
     rollout: Rollout
 
 
@@ -50,18 +49,18 @@ def trace_glimpses(
     seed: int = 0,
     locations: Tensor | None = None,
 ) -> GlimpseTrace:
-    """Let a model look at a batch of images, and keep all that can be drawn of it.
+    """Classify a batch of images and record every glimpse.
 
     Args:
         model: The model, on any device.
         batch: B images with their targets.
-        name: What to call the model.
+        name: Display name of the model.
         class_names: The names of the classes.
-        mode: Read hard or soft; the model's own way if not locations.
-        sample: Whether hard reads sample their places, or take the most likely ones.
-        seed: Decides what is sampled.
-        locations: (B, T, 2): places of the glimpses that the policy does not choose; with those of
-            `ClassifierOutcome.locations`, the rollout that was scored is drawn, even if it was random.
+        mode: Read mode, "hard" or "soft"; None: the model's own mode.
+        sample: Whether hard reads sample locations; else they take the most likely ones.
+        seed: Seed of the random numbers.
+        locations: (B, T, 2), the locations of the glimpses that a rule places; None: those of the rule. With
+            `ClassifierOutcome.locations`, a scored rollout with a random rule can be repeated.
     """
     mode = mode or model.mode
     device = model.classify.weight.device
@@ -87,12 +86,13 @@ def trace_of_rollout(
     class_names: tuple[str, ...],
     mode: ReadMode,
 ) -> GlimpseTrace:
-    """Put together all that can be drawn of a rollout; for the arguments see `trace_glimpses`."""
+    """Make the trace of a rollout; for the arguments see `trace_glimpses`."""
     images = batch.images.to(rollout.locations.device)
     patches = patches_read(model, images, rollout, mode).cpu()
-    rollout = Rollout(*(None if field is None else field.detach().cpu() for field in rollout))
+    rollout = Rollout._make(None if field is None else field.detach().cpu() for field in rollout)
     height, width = images.shape[2:]
     multi_label = batch.targets.is_floating_point()
+    weights = rollout.attention_weights
     return GlimpseTrace(
         name=name,
         mode=mode,
@@ -105,25 +105,23 @@ def trace_of_rollout(
         boxes=model.glimpses.sensor.boxes(rollout.locations, height, width),
         spread=rollout.stds * torch.tensor([width / 2, height / 2]),
         patches=patches.clamp(0, 1),
-        weights=None
-        if rollout.attention_weights is None
-        else rollout.attention_weights.unflatten(-1, model.glimpses.grid),
+        weights=None if weights is None else weights.unflatten(-1, model.glimpses.grid),
         rollout=rollout,
     )
 
 
 @torch.inference_mode()
 def patches_read(model: RecurrentAttention, images: Tensor, rollout: Rollout, mode: ReadMode) -> Tensor:
-    """The patches that were read at each glimpse of a rollout: (B, T, K, G, G, C).
+    """The patches read at each glimpse of a rollout: (B, T, K, G, G, C).
 
-    For soft attention over a grid, what is drawn is the attention-weighted mean of the patches of all cells.
+    With soft attention over a grid, the mean of the patches of all cells, weighted by the attention.
     """
     glimpses = model.glimpses
     sensor = glimpses.sensor
     channels = images.shape[1]
     view = sensor.view(images, rollout.locations.shape[1])
-    columns = []
-    for step in range(rollout.locations.shape[1]):
-        patch = glimpses.patches_read(view, rollout.glimpse(step), mode)
-        columns.append(patch.unflatten(1, (sensor.num_scales, channels)))
-    return torch.stack(columns, 1).permute(0, 1, 2, 4, 5, 3)
+    steps = []
+    for t in range(rollout.locations.shape[1]):
+        patches = glimpses.patches_read(view, rollout.glimpse(t), mode)
+        steps.append(patches.unflatten(1, (sensor.num_scales, channels)))
+    return torch.stack(steps, 1).permute(0, 1, 2, 4, 5, 3)

@@ -1,14 +1,13 @@
-"""How noisy the REINFORCE gradient is with each baseline of the menu, measured on one model.
+"""The variance of the REINFORCE gradient of a trained model, with each baseline.
 
-What is measured is the estimate of the gradient with respect to the parameters of the attention (the location head, or
-the scorer of a grid), with weights and images fixed. An estimate is the mean over the images and M sampled rollouts of
-each; it is repeated R times with independent noise, and its variance is the sum of those of its P components. In each
-repetition all baselines judge the very same rollouts, so that the baseline is all they differ in, and their comparison
-is a paired one. A learned baseline is that of the model, as it was trained.
+The gradient is with respect to the parameters of the attention (the location head, or the scorer of a grid); weights
+and images are fixed. An estimate of it is the mean over the images and M sampled rollouts of each. R estimates are made
+with independent random numbers; the variance of an estimate is the sum over its P components. All baselines are applied
+to the same rollouts, so that the comparison is paired. The learned baseline has the weights it was trained to.
 
-The advantages are not normalised, as training may do it: that divides by a number that depends on the rollouts, which
-changes the scale and the mean of the estimate, and variances could no longer be compared. Nothing in the model behaves
-differently in training (there is no dropout), so the rollouts are those of a training step.
+Advantages are not normalized, as they may be in training: division by their standard deviation changes the scale and
+the mean of an estimate, so that variances could not be compared. The model has no dropout, so the rollouts are
+distributed as in training.
 
 Shapes: B batch, M rollouts of each image, N choices, R repetitions, P parameters of the attention.
 """
@@ -17,13 +16,14 @@ import math
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call
 
 from glimpse import losses
 from glimpse.attention.distributions import Noise
 from glimpse.data import Batch, Dataset
 from glimpse.errors import ConfigError, require
+from glimpse.evaluation.classify import Classifier, takes_glimpses
 from glimpse.losses.estimators import Context, Episode
 from glimpse.losses.estimators.reinforce import Reinforce
 from glimpse.losses.policy_gradient import BASELINES, Baseline
@@ -31,39 +31,39 @@ from glimpse.models.recurrent_attention import RecurrentAttention
 from glimpse.models.rollout import Rollout
 from glimpse.seeding import Stream, noise_seed
 
-IMAGES_AT_A_TIME = 64  # keeps the memory of a repetition in bounds
+BATCH_SIZE = 64  # images; bounds the memory of an estimate
 NORMAL_QUANTILE = 1.959964  # 95%, two-sided
 
 
 class BaselineVariance(NamedTuple):
-    """What one baseline makes of the gradient."""
+    """The gradient with one baseline."""
 
     baseline: str
-    rollouts: int  # of each image, in one estimate, with the greedy ones
+    rollouts: int  # of each image in one estimate, including greedy ones
     variance: float  # of an estimate, summed over the parameters
-    interval: tuple[float, float]  # its 95% interval
-    ratio: float  # variance as a multiple of that without a baseline
-    ratio_interval: tuple[float, float]
-    signal: float  # squared norm of the mean gradient; unbiased, so it may fall below 0 when it is small
-    mean_shift: float  # of the mean gradient with that without a baseline, see `mean_shift`
+    interval: tuple[float, float]  # 95% interval of the variance
+    ratio: float  # variance over the variance without a baseline
+    ratio_interval: tuple[float, float]  # 95% interval of the ratio
+    signal: float  # squared norm of the mean gradient; the estimate is unbiased, so it may be negative
+    mean_shift: float  # difference from the mean gradient without a baseline, in standard errors; see `mean_shift`
     per_choice: tuple[float, ...]  # N: variance of the term of each choice alone
 
     @property
     def signal_to_noise(self) -> float:
-        """Squared norm of the mean gradient over the variance of an estimate."""
+        """The squared norm of the mean gradient over the variance of an estimate."""
         return self.signal / self.variance if self.variance else math.nan
 
 
 class GradientVariance(NamedTuple):
-    """The estimators of one model, that without a baseline first."""
+    """The gradient of one model with each baseline."""
 
-    estimators: tuple[BaselineVariance, ...]
+    estimators: tuple[BaselineVariance, ...]  # the first is without a baseline
     images: int
     rollouts: int  # M
     repeats: int  # R
     parameters: int  # P
-    first_choice: int  # number, from 1, of the first glimpse that was chosen
-    notes: tuple[str, ...]  # what is left out, and why
+    first_choice: int  # number, from 1, of the first glimpse that the model chose
+    notes: tuple[str, ...]  # baselines that are left out, with the reason
 
 
 class GradientSamples(NamedTuple):
@@ -74,7 +74,7 @@ class GradientSamples(NamedTuple):
 
 
 def measure(
-    model: nn.Module,
+    model: Classifier,
     data: Dataset,
     estimator: Reinforce,
     *,
@@ -87,19 +87,19 @@ def measure(
     """Measure the variance of the REINFORCE gradient with each baseline.
 
     Args:
-        model: A recurrent attention model that reads hard and chooses where; on the device.
-        data: Where the images come from: the first of its fixed order.
-        estimator: What an answer earns, and which choices earn it (`reward`, `reward_at`, `discount`).
-        images: Number of images; all of the data set if it has fewer.
+        model: A hard recurrent attention model that chooses glimpses, on the device.
+        data: The dataset; its first images are used.
+        estimator: The reward and its assignment to choices (`reward`, `reward_at`, `discount`).
+        images: Number of images; the whole dataset if it has fewer.
         rollouts: Number M of sampled rollouts of each image, at least 2.
-        repeats: Number R of repetitions, at least 10. So many gradients of each baseline are held in memory.
-        seed: Decides what is sampled.
-        device: Where to compute.
+        repeats: Number R of repetitions, at least 10. R gradients of each baseline are held in memory.
+        seed: Seed of the random numbers.
+        device: Device to compute on.
 
     Raises:
-        ConfigError: If the model makes no choices that REINFORCE could learn, or there are too few repetitions.
+        ConfigError: If the model makes no choices that REINFORCE could train, or a number is too small.
     """
-    if not model.attends:
+    if not takes_glimpses(model):
         raise ConfigError("the variance of REINFORCE needs a hard run with choices, got a whole-image network")
     if model.mode != "hard":
         raise ConfigError(f"the variance of REINFORCE needs a hard run with choices, got one that reads {model.mode}")
@@ -111,25 +111,24 @@ def measure(
     if not hasattr(estimator, "returns"):
         raise ConfigError(f"the variance of REINFORCE needs estimator.kind reinforce, got {estimator.kind}")
     if not model.attention_parameters():
-        raise ConfigError("the variance of REINFORCE is that of the attention's parameters, got a scorer, dot, of none")
+        raise ConfigError("the variance of REINFORCE needs an attention with parameters, got scorer dot, without any")
     require(images >= 1, "images", "at least 1", images)
     require(rollouts >= 2, "rollouts", "at least 2, to leave one out", rollouts)
     require(repeats >= 10, "repeats", "at least 10, for intervals to mean something", repeats)
     batches = [
-        Batch(*(field.to(device) for field in batch))
-        for batch in data.in_order(batch_size=IMAGES_AT_A_TIME, limit=images)
+        Batch(*(field.to(device) for field in batch)) for batch in data.in_order(batch_size=BATCH_SIZE, limit=images)
     ]
-    estimates = _repeat(model, batches, estimator, rollouts, repeats, seed)
+    samples = _repeat(model, batches, estimator, rollouts, repeats, seed)
     greedy = rollouts if model.is_random else 1
     return GradientVariance(
         estimators=tuple(
-            _summarise(name, rollouts + (greedy if BASELINES[name].needs_greedy else 0), each, estimates["none"])
-            for name, each in estimates.items()
+            _summarize(name, rollouts + (greedy if BASELINES[name].needs_greedy else 0), gradients, samples["none"])
+            for name, gradients in samples.items()
         ),
         images=sum(len(batch.targets) for batch in batches),
         rollouts=rollouts,
         repeats=repeats,
-        parameters=estimates["none"].totals.shape[1],
+        parameters=samples["none"].totals.shape[1],
         first_choice=model.num_glimpses - model.num_choices + 1,
         notes=() if model.baseline is not None else ("The learned baseline is left out: the model has none.",),
     )
@@ -161,7 +160,7 @@ def _repeat(
     return {
         name: GradientSamples(
             torch.stack(totals[name]),
-            # Not from all R terms of all choices: those of a large scorer would fill the memory.
+            # From running sums, as all R terms of all choices of a large scorer would not fit into memory.
             tuple(((squares[name] - sums[name].square().sum(1) / repeats) / (repeats - 1)).clamp(min=0).tolist()),
         )
         for name in totals
@@ -173,25 +172,29 @@ def _estimate(
 ) -> dict[str, Tensor]:
     """One estimate with each baseline, from the same rollouts: the gradient (N, P) of the term of each choice."""
     attention = model.attention_parameters()
-    # To the attention, all other weights are constants: so autograd need not remember what they were used for.
+    # All other weights are constants here; detached, they do not make autograd keep activations.
     constants = {
         name: weight.detach()
         for name, weight in model.named_parameters()
         if not any(weight is parameter for parameter in attention)
     }
     images, targets = (field.repeat_interleave(rollouts, 0) for field in (batch.images, batch.targets))
-    again = noise.fork()
+    greedy_noise = noise.fork()
     rollout: Rollout = functional_call(model, constants, (images,), {"noise": noise})
-    episode = Episode(rollout.log_probs, rollout.entropies, rollout.logits, targets, rollout.baselines, None, rollouts)
-    context = _GreedyContext(model, batch.images, rollouts, again)
+    log_probs = rollout.log_probs
+    assert log_probs is not None  # `measure` refuses soft models
+    episode = Episode(log_probs, rollout.entropies, rollout.logits, targets, rollout.baselines, None, rollouts)
+    context = _GreedyContext(model, batch.images, rollouts, greedy_noise)
     returns = estimator.returns(rollout.logits, episode)
-    baselines = {name: its.expected(returns, episode, context, estimator) for name, its in _measurable(model).items()}
+    baselines = {
+        name: baseline.expected(returns, episode, context, estimator) for name, baseline in _measurable(model).items()
+    }
     estimates = {}
     for name, expected in baselines.items():
         advantages = losses.advantages(returns, expected)
         terms = []
         for choice in range(model.num_choices):
-            term = losses.reinforce(rollout.log_probs[:, [choice]], advantages[:, [choice]])
+            term = losses.reinforce(log_probs[:, [choice]], advantages[:, [choice]])
             gradients = torch.autograd.grad(term, attention, retain_graph=True, materialize_grads=True)
             terms.append(torch.cat([gradient.flatten() for gradient in gradients]).cpu().double())
         estimates[name] = torch.stack(terms)
@@ -199,7 +202,7 @@ def _estimate(
 
 
 class _GreedyContext(Context):
-    """Greedy rollouts for a baseline; without gradient, as everything that is expected."""
+    """Greedy rollouts for a baseline; without gradient, as for all baselines."""
 
     def __init__(self, model: RecurrentAttention, images: Tensor, rollouts: int, noise: Noise):
         self.model = model
@@ -210,22 +213,22 @@ class _GreedyContext(Context):
     @torch.no_grad()
     def greedy_logits(self) -> Tensor:
         """See `Context`."""
-        if self.model.is_random:  # each greedy rollout begins where the sampled one did
+        if self.model.is_random:  # each greedy rollout has the random first glimpse of its sampled rollout
             images = self.images.repeat_interleave(self.rollouts, 0)
             return self.model(images, sample=False, noise=self.noise).logits
         return self.model(self.images, sample=False).logits.repeat_interleave(self.rollouts, 0)
 
 
 def _measurable(model: RecurrentAttention) -> dict[str, Baseline]:
-    """The baselines that a model can be measured with as it is: a running mean belongs to a training."""
+    """The baselines that a trained model can be measured with; a running mean exists during training only."""
     return {
-        name: its
-        for name, its in BASELINES.items()
-        if not its.needs_running_mean and (model.baseline is not None or not its.needs_values)
+        name: baseline
+        for name, baseline in BASELINES.items()
+        if not baseline.needs_running_mean and (model.baseline is not None or not baseline.needs_values)
     }
 
 
-def _summarise(name: str, rollouts: int, estimates: GradientSamples, without: GradientSamples) -> BaselineVariance:
+def _summarize(name: str, rollouts: int, estimates: GradientSamples, without: GradientSamples) -> BaselineVariance:
     variance, left_out = total_variance(estimates.totals)
     reference, reference_left_out = total_variance(without.totals)
     ratio = variance / reference if reference else math.nan
@@ -235,7 +238,7 @@ def _summarise(name: str, rollouts: int, estimates: GradientSamples, without: Gr
         variance=variance,
         interval=jackknife_interval(variance, left_out),
         ratio=ratio,
-        # The two vary together, since the rollouts are the same: that narrows the interval of their ratio.
+        # The two variances are correlated, as the rollouts are the same; the interval of their ratio is narrower.
         ratio_interval=jackknife_interval(ratio, left_out / reference_left_out),
         signal=float(estimates.totals.mean(0).square().sum()) - variance / len(estimates.totals),
         mean_shift=mean_shift(estimates.totals, without.totals),
@@ -244,7 +247,7 @@ def _summarise(name: str, rollouts: int, estimates: GradientSamples, without: Gr
 
 
 def total_variance(estimates: Tensor) -> tuple[float, Tensor]:
-    """The unbiased variance of estimates (R, P), summed over P; and (R,) the same with each left out in turn."""
+    """The unbiased variance of estimates (R, P), summed over P; and its leave-one-out values (R,)."""
     repeats = len(estimates)
     distances = (estimates - estimates.mean(0)).square().sum(1)  # (R,)
     total = distances.sum()
@@ -253,11 +256,11 @@ def total_variance(estimates: Tensor) -> tuple[float, Tensor]:
 
 
 def jackknife_interval(value: float, left_out: Tensor) -> tuple[float, float]:
-    """The 95% interval of a positive statistic, from its values (R,) with each repetition left out in turn.
+    """The 95% jackknife interval of a positive statistic, from its leave-one-out values (R,).
 
-    The jackknife, because it assumes no distribution of the gradients, has a closed form for a variance, and draws no
-    numbers of its own; of the logarithm, because a variance is positive and its estimate skewed. Where the statistic
-    rests on a single repetition, or is 0 in all, nothing can be said of its spread: then it is (0, infinity).
+    The jackknife assumes no distribution of the gradients, has a closed form for a variance and needs no random
+    numbers. It is applied to the logarithm, because the estimate of a variance is positive and skewed. If the statistic
+    depends on a single repetition, or is 0 in all, the interval is (0, infinity).
     """
     if not bool((left_out > 1e-9 * value).all()) or not bool(left_out.isfinite().all()):
         return 0.0, math.inf
@@ -267,16 +270,16 @@ def jackknife_interval(value: float, left_out: Tensor) -> tuple[float, float]:
 
 
 def mean_shift(estimates: Tensor, others: Tensor) -> float:
-    """How far apart the means of two estimators are, in standard errors.
+    """The difference between the means of two estimators, in standard errors.
 
     Args:
         estimates: (R, P).
-        others: (R, P), of the same rollouts.
+        others: (R, P), from the same rollouts.
 
     Returns:
-        The norm of the mean difference over the root of its expected square if there is none, from the differences
-        within the repetitions. Around 1 if the means are the same, and growing with the root of R if not. Chance brings
-        it above 2 in about one case of twenty, if all parameters move as one and R is not small; more rarely otherwise.
+        The norm of the mean difference, over the root of the expected square of that norm if both estimators have the
+        same mean. About 1 if they have; otherwise it grows with the square root of R. For equal means and large R, it
+        exceeds 2 with a probability of about 5% if the parameters are perfectly correlated, and less otherwise.
     """
     differences = estimates - others
     square = float(differences.mean(0).square().sum())

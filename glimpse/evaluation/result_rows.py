@@ -1,9 +1,6 @@
-"""Results as rows of a file, a row per run and metric; `view/results.py` makes tables of them.
+"""Rows of results.csv, one per run and metric: read, write and merge them.
 
-A row is read off a finished run folder: nothing is scored again, but for section lazy, which is about stopping early:
-its runs look at the validation and the test images once more. A row's command reproduces the run: a config file as it
-is now, the seed, and every other setting in which the run differs from that file; but for technical settings, and for
-where on some disk things were.
+`training/result_rows.py` makes the rows of finished runs, `view/result_tables.py` makes tables of them.
 """
 
 import csv
@@ -17,42 +14,42 @@ from glimpse.errors import ConfigError
 from glimpse.evaluation.caption import CaptionScores
 from glimpse.metrics.translations import TranslationScores
 
-LAZY = "lazy"
-SECTIONS = ("main", "control", "paper", "ablation", LAZY, "captions", "translation", "other")
+EARLY_EXIT = "lazy"  # name of the section on early exit
+SECTIONS = ("main", "control", "paper", "ablation", EARLY_EXIT, "captions", "translation", "other")
 ERROR = "test error %"
-# Of stopping early: the error and the mean number of glimpses, by how one knows when to stop.
-EARLY = {
+# The error and the mean number of glimpses with early exit, by stopping signal.
+EARLY_EXIT_METRICS = {
     "confidence": ("test error stopping early %", "mean glimpses"),
     "halting": ("test error halting %", "mean glimpses halting"),
 }
-TRUE = CaptionScores.names["true_and_complete"]
+TRUE_AND_COMPLETE = CaptionScores.names["true_and_complete"]
 ON_DIGIT = CaptionScores.names["on_digit"]
 EXACT = TranslationScores.names["exact"]
 ON_SPAN = TranslationScores.names["on_span"]
-RENAMED = {"attention on the words meant %": ON_SPAN}  # metrics that files of earlier versions call otherwise
+RENAMED = {"attention on the words meant %": ON_SPAN}  # from metric names in files of earlier versions
 
 
 def percent(share: float | None) -> float | None:
-    """A share in percent, as rows have it."""
+    """Convert a fraction to percent, rounded as in results.csv."""
     return None if share is None else round(100 * share, 4)
 
 
 class Row(NamedTuple):
-    """What one run has by one metric."""
+    """The value of one metric of one run; the fields are the columns of results.csv."""
 
     section: str
     name: str
     task: str
-    config: str  # the file, from the repository; empty for the defaults
-    settings: str  # in which the run differs from it, as on a command line
+    config: str  # path of the config file in the repository; empty: the defaults
+    settings: str  # command-line options in which the run differs from the config file
     seed: int
-    read: str  # how it was scored
+    read: str  # read mode in which it was scored
     glimpses: int | None
     metric: str
     value: float
-    low: float | None  # 95% interval over images, of a share of them
+    low: float | None  # 95% interval over images; None if the metric is not a fraction of the images
     high: float | None
-    valid: float | None  # of the epoch that was selected
+    valid: float | None  # value on the validation split, for the epoch selected
     parameters: int
     epochs: int
     minutes: float
@@ -62,15 +59,15 @@ class Row(NamedTuple):
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """What the runs of the same training with other seeds share."""
+        """Section, task and name, which the runs of one training with different seeds share."""
         return self.section, self.task, self.name
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read a file of results; none, if it does not exist yet.
+    """Read a file of results; no rows if it does not exist.
 
     Raises:
-        ConfigError: If it cannot be read, has other columns, or a value that cannot be.
+        ConfigError: If the file cannot be read, has other columns, or has an invalid value.
     """
     try:
         lines = (
@@ -82,9 +79,9 @@ def read_rows(path: Path) -> list[Row]:
         return []
     header, *lines = lines
     if header != list(Row._fields):
-        unknown, missing = (set(header) - set(Row._fields), set(Row._fields) - set(header))
-        what = [*(f"unknown {name}" for name in sorted(unknown)), *(f"no {name}" for name in sorted(missing))]
-        raise ConfigError(f"{path} must have the columns {', '.join(Row._fields)}: {', '.join(what) or 'other order'}")
+        unknown, missing = set(header) - set(Row._fields), set(Row._fields) - set(header)
+        found = [*(f"unknown {name}" for name in sorted(unknown)), *(f"no {name}" for name in sorted(missing))]
+        raise ConfigError(f"{path} must have the columns {', '.join(Row._fields)}: {', '.join(found) or 'other order'}")
     rows = []
     for number, cells in enumerate(lines, 2):
         try:
@@ -114,7 +111,7 @@ def _value(column: str, text: str) -> Any:
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """The content of a file of results."""
+    """The rows as CSV text, with a header; None becomes an empty cell."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(Row._fields)
@@ -123,17 +120,17 @@ def to_csv(rows: Sequence[Row]) -> str:
 
 
 def merge(rows: Sequence[Row], new: Sequence[Row]) -> list[Row]:
-    """Add rows, in the place of all those of the same section, name, task and seed.
+    """Add rows; they replace all rows of the same section, task, name and seed.
 
     Returns:
-        All rows, by section, task and name in the order in which these first came, then by seed.
+        All rows, by section, task and name in the order of their first occurrence, then by seed.
 
     Raises:
-        ConfigError: If two of the new rows are of the same place, or runs of the same name are of different trainings.
+        ConfigError: If two new rows have the same key, or runs with the same name differ in more than their seed.
     """
-    places = [(row.group, row.seed, row.metric) for row in new]
-    for place, row in zip(places, new, strict=True):
-        if places.count(place) > 1:
+    keys = [(row.group, row.seed, row.metric) for row in new]
+    for key, row in zip(keys, new, strict=True):
+        if keys.count(key) > 1:
             raise ConfigError(f"there are two runs of {_title(row)}, seed {row.seed}: give one, or another --name")
     replaced = {(row.group, row.seed) for row in new}
     merged = [*(row for row in rows if (row.group, row.seed) not in replaced), *new]
@@ -148,7 +145,7 @@ def merge(rows: Sequence[Row], new: Sequence[Row]) -> list[Row]:
     for row in [*rows, *new]:
         for parts in range(1, 4):
             order.setdefault(row.group[:parts], len(order))
-    # Metrics stay in their order, as sorting is stable.
+    # Sorting is stable, so metrics stay in their order.
     return sorted(merged, key=lambda row: (*(order[row.group[:parts]] for parts in range(1, 4)), row.seed))
 
 
@@ -157,8 +154,8 @@ def _title(row: Row) -> str:
 
 
 def groups(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of each training, seeds and metrics together."""
-    found: dict[Any, list[Row]] = {}
+    """Group rows by section, task and name; a group has all seeds and metrics."""
+    by_group: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
-        found.setdefault(row.group, []).append(row)
-    return list(found.values())
+        by_group.setdefault(row.group, []).append(row)
+    return list(by_group.values())

@@ -1,13 +1,13 @@
-"""What all scores have in common: a plain form for files, and a name to print for each value."""
+"""The interface of all scores: plain values for JSON, and a display name for each."""
 
 from typing import Any, ClassVar, Protocol
 
 
 class Scores(Protocol):
-    """Scores of a model on the examples of a split. The classes are beside what makes them."""
+    """Scores of a model on the examples of a split; each task has its own class."""
 
     names: ClassVar[dict[str, str]]
-    """By the key of a value in the plain form, what to call it in tables and in results.csv."""
+    """The name of each key of `as_dict` in tables and in results.csv."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The plain form, for JSON: the same keys in the same order in every version."""
+        """The scores as JSON values; the keys and their order never change."""

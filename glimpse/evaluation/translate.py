@@ -1,10 +1,7 @@
-"""Translate sentences with a trained translator.
-
-Shapes: N words of a translation, L source words.
-"""
+"""Translate sentences with a trained translator."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 
@@ -19,6 +16,7 @@ from glimpse.models.inference import evaluating
 from glimpse.models.sentence_encoder import encode_sentences
 
 if TYPE_CHECKING:
+    from glimpse.tasks.settings import TranslationConfig
     from glimpse.training.run import Run
 
 
@@ -34,78 +32,87 @@ def translate(
     batch_size: int = 500,
     device: torch.device | str = "cpu",
 ) -> list[Translation]:
-    """Let a translator translate sentences.
+    """Translate sentences.
 
     Args:
         model: The translator.
-        source_vocabulary: The words it reads.
-        vocabulary: The words it says.
+        source_vocabulary: The vocabulary of the source language.
+        vocabulary: The vocabulary of the target language.
         pairs: The sentences, with or without references.
-        mode: Read hard or soft; the model's own way if not given.
-        search: How translations are searched for.
-        batch_size: Sentences at a time, of about one length.
-        device: Where to compute.
+        mode: Read mode, "hard" or "soft"; None: the model's own mode. Hard reads take the most likely place.
+        search: Beam width, length penalty and maximum length.
+        batch_size: Sentences per batch; batches are made of sentences of similar length.
+        device: Device to compute on.
 
     Returns:
         The translations, in the order of the sentences.
     """
     order = sorted(range(len(pairs)), key=lambda index: len(pairs[index].source))
-    found: dict[int, Translation] = {}
+    translations: dict[int, Translation] = {}
     with evaluating(model):
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
             sentences = encode_sentences(source_vocabulary, [pairs[row].source for row in rows])
             annotations = model.annotate(sentences.to(device))
-            outputs = beam(model.decoder, annotations, mode=mode, **search._asdict())
-            for row, output in zip(rows, outputs, strict=True):
-                words, weights = vocabulary.decode(output.words), output.weights[:, : len(pairs[row].source)]
-                found[row] = Translation(pairs[row], words, output.log_prob, weights.cpu(), output.places.cpu())
-    return [found[row] for row in range(len(pairs))]
+            hypotheses = beam(model.decoder, annotations, mode=mode, **search._asdict())
+            for row, hypothesis in zip(rows, hypotheses, strict=True):
+                words = vocabulary.decode(hypothesis.words)
+                weights = hypothesis.weights[:, : len(pairs[row].source)].cpu()  # without the padding of the source
+                translations[row] = Translation(
+                    pairs[row], words, hypothesis.log_prob, weights, hypothesis.places.cpu()
+                )
+    return [translations[row] for row in range(len(pairs))]
 
 
 class TrainedTranslator(NamedTuple):
-    """A run that translates: `glimpse.load(RUN).translate(["the 3rd of May, 1998"])`."""
+    """A trained translator with its run and vocabularies: `glimpse.load(RUN).translate(["the 3rd of May, 1998"])`."""
 
     run: "Run"
     model: Translator
     source_vocabulary: Vocabulary
     vocabulary: Vocabulary
-    script: Tokenizer
+    tokenizer: Tokenizer
+
+    @property
+    def config(self) -> "TranslationConfig":
+        """The config of the run."""
+        return cast("TranslationConfig", self.run.config)  # its class was checked when the run was loaded
 
     def unknown_words(self, sentence: Tokens) -> list[str]:
-        """Those of the source words that it has never learned."""
+        """The words of a sentence that are not in the source vocabulary."""
         return [word for word in sentence if word not in self.source_vocabulary.words]
 
     def translate(
         self, texts: Sequence[str], *, mode: ReadMode | None = None, device: torch.device | str = "cpu"
     ) -> list[Translation]:
-        """Translate texts, one sentence each, with the beam of the run's test.
+        """Translate texts of one sentence each, with the beam search of the run's test.
 
         Args:
-            texts: The sentences, split into words as the run's data was.
-            mode: Read hard or soft; as the run was scored if not given.
-            device: Where to compute.
+            texts: The sentences.
+            mode: Read mode, "hard" or "soft"; None: the mode in which the run is scored.
+            device: Device to compute on.
 
         Raises:
-            RunError: As `read`.
+            ValueError: See `read`.
+            RunError: See `read`.
         """
         return self.translate_pairs(self.read(texts), mode=mode, device=device)
 
     def read(self, texts: Sequence[str]) -> list[SentencePair]:
-        """Split texts into words as the run's data was.
+        """Tokenize texts with the tokenizer of the run's data.
 
         Raises:
-            ValueError: If it is one text, and not a list of them.
-            RunError: If a text has no words; or one that the run does not know, if it has never met such words in its
-                training, which it has with encoder.min_count above 1.
+            ValueError: If `texts` is a single string.
+            RunError: If a text has no words; or if it has unknown words and the run has `encoder.min_count` 1, so that
+                no word was replaced by `<unknown>` in training.
         """
         if isinstance(texts, str):
             raise ValueError(f"texts must be a list of sentences, got the one text {texts!r}")
-        pairs = [SentencePair(self.script.split(text), ()) for text in texts]
+        pairs = [SentencePair(self.tokenizer.split(text), ()) for text in texts]
         for number, (text, pair) in enumerate(zip(texts, pairs, strict=True), 1):
             if not pair.source:
                 raise RunError(f"sentence {number} must have words, got {text!r}")
-            if self.run.config.encoder.min_count == 1 and (unknown := self.unknown_words(pair.source)):
+            if self.config.encoder.min_count == 1 and (unknown := self.unknown_words(pair.source)):
                 words = ", ".join(map(repr, unknown))
                 raise RunError(f"{self.run} does not know {words} of sentence {number}, {text!r}")
         return pairs
@@ -118,15 +125,15 @@ class TrainedTranslator(NamedTuple):
         batch_size: int | None = None,
         device: torch.device | str = "cpu",
     ) -> list[Translation]:
-        """Translate sentences that are split already, with the beam of the run's test.
+        """Translate tokenized sentences, with the beam search of the run's test.
 
         Args:
             pairs: The sentences, with or without references.
-            mode: Read hard or soft; as the run was scored if not given.
-            batch_size: Sentences at a time; as the run was scored if not given.
-            device: Where to compute.
+            mode: Read mode, "hard" or "soft"; None: the mode in which the run is scored.
+            batch_size: Sentences per batch; None: `score.batch_size` of the run.
+            device: Device to compute on.
         """
-        config = self.run.config
+        config = self.config
         return translate(
             self.model.to(device),
             self.source_vocabulary,

@@ -1,6 +1,7 @@
-"""What a translator wrote of some sentences and where it looked: all that pictures of translations are drawn from.
+"""Translate sentences and record the attention at each word, for figures and reports.
 
-Entry n of the weights and places of a translation belongs to its word n, read just before it was written.
+Entry n of the weights and places of a translation belongs to its word n: the attention of the decoder step that
+predicted the word.
 """
 
 from collections.abc import Sequence
@@ -15,26 +16,26 @@ from glimpse.metrics.translations import Translation
 
 
 class TranslationTrace(NamedTuple):
-    """The translations of a model, and how to show them."""
+    """The translations of sentences by one model, with the attention at each word."""
 
     name: str  # of the model
-    mode: ReadMode | None  # None without a choice of places: one annotation stands for the whole sentence
+    mode: ReadMode | None  # None without attention: the decoder reads a single annotation of the whole sentence
     translations: list[Translation]
-    script: Tokenizer
+    tokenizer: Tokenizer
 
     @property
     def attends(self) -> bool:
-        """Whether there was a choice of places."""
+        """Whether the model has attention over the source words."""
         return self.mode is not None
 
     @property
     def correct(self) -> list[bool]:
-        """Which translations are a reference word for word."""
-        return [one.words in one.pair.references for one in self.translations]
+        """Whether each translation equals a reference."""
+        return [translation.words in translation.pair.references for translation in self.translations]
 
 
 def trace_translations(
-    loaded: TrainedTranslator,
+    translator: TrainedTranslator,
     pairs: Sequence[SentencePair],
     *,
     name: str | None = None,
@@ -42,34 +43,34 @@ def trace_translations(
     batch_size: int | None = None,
     device: torch.device | str = "cpu",
 ) -> TranslationTrace:
-    """Let a translator translate sentences, and keep all that can be drawn of it.
+    """Translate sentences and record the attention at each word.
 
     Args:
-        loaded: The run, as `loading.load_translator` opens it.
+        translator: The trained translator.
         pairs: The sentences, with or without references.
-        name: What to call the model; as its config if not given.
-        mode: Read hard or soft; as the run was scored if not given.
-        batch_size: Sentences at a time; as the run was scored if not given.
-        device: Where to compute.
+        name: Display name of the model; None: the name of its run.
+        mode: Read mode, "hard" or "soft"; None: the mode in which the run is scored.
+        batch_size: Sentences per batch; None: `score.batch_size` of the run.
+        device: Device to compute on.
     """
-    config = loaded.run.config
-    mode = mode or config.scored_read
+    scored_read = translator.run.config.scored_read
+    mode = mode or scored_read
     return TranslationTrace(
-        name=loaded.run.name if name is None else name,
-        mode=mode if config.attention.has_choice else None,
-        translations=loaded.translate_pairs(pairs, mode=mode, batch_size=batch_size, device=device),
-        script=loaded.script,
+        name=translator.run.name if name is None else name,
+        mode=None if scored_read is None else mode,
+        translations=translator.translate_pairs(pairs, mode=mode, batch_size=batch_size, device=device),
+        tokenizer=translator.tokenizer,
     )
 
 
 def check_same_sentences(traces: Sequence[TranslationTrace]) -> None:
-    """Refuse to show models side by side that did not translate the same sentences."""
+    """Raise a ValueError unless all traces are of the same sentences, at least one."""
     if not traces:
         raise ValueError("traces must be of at least one model, got none")
     first = traces[0]
     if not first.translations:
         raise ValueError("traces must be of at least one sentence, got none")
-    sources = [one.pair.source for one in first.translations]
+    sources = [translation.pair.source for translation in first.translations]
     for other in traces[1:]:
-        if [one.pair.source for one in other.translations] != sources:
+        if [translation.pair.source for translation in other.translations] != sources:
             raise ValueError(f"traces must be of the same sentences, but those of {other.name} and {first.name} differ")

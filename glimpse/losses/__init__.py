@@ -1,7 +1,7 @@
-"""Losses and estimators. The losses are pure functions of tensors, unweighted; the weights live in the config.
+"""Losses, which are unweighted functions of tensors, and estimators of the gradient of sampled places.
 
 Imports `models` and the packages before it.
-Start with `classification.py`; then `policy_gradient.py` and `estimators/` for how sampled places learn.
+Start with `classification.py`; then `policy_gradient.py` and `estimators/`.
 """
 
 from glimpse.files import lazy_exports

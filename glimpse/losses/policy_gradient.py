@@ -3,10 +3,10 @@
 Williams, 1992; as in Recurrent Models of Visual Attention (arXiv:1406.6247), 3.2. Every stop-gradient is an explicit
 `detach`.
 
-A reward and a baseline are functions that are registered under a name, which is then a value of `estimator.reward` or
-`estimator.baseline`. This module is imported with the settings, so it does not import torch.
+Rewards and baselines are functions registered under the name that `estimator.reward` or `estimator.baseline` gives.
+The settings import this module, so it does not import torch.
 
-Shapes: B examples, M rollouts of each, T glimpses or words, N choices (the last N of the T).
+Shapes: B examples, M rollouts per example, T glimpses or words, N choices (the last N of the T).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class Reward(NamedTuple):
     """A registered reward."""
 
-    of: Callable[[Tensor, Tensor], Tensor]  # of logits (B, T, classes) and targets: (B, T)
-    same_target: bool  # whether it compares answers with each other, so that all must have the same target
+    compute: Callable[[Tensor, Tensor], Tensor]  # logits (B, T, classes) and targets to rewards (B, T)
+    same_target: bool  # whether it compares successive steps, which must have the same target
 
 
 REWARDS: Registry[Reward] = Registry("estimator.reward")
@@ -41,12 +41,12 @@ REWARDS: Registry[Reward] = Registry("estimator.reward")
 def reward(
     name: str, *, same_target: bool = False
 ) -> Callable[[Callable[[Tensor, Tensor], Tensor]], Callable[[Tensor, Tensor], Tensor]]:
-    """Register a function of logits (B, T, classes) and targets (see `log_likelihood`) that returns rewards (B, T).
+    """Register a function of logits (B, T, classes) and targets that returns rewards (B, T).
 
     Args:
-        name: The value of `estimator.reward` that selects it.
-        same_target: Whether it compares the answers of an example, which must then all have the same target: so it is
-            for classification and not for words.
+        name: Value of `estimator.reward` that selects the function.
+        same_target: Whether it compares the predictions of successive steps, which must then have the same target:
+            true for classification only, not for words.
     """
 
     def register(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
@@ -58,22 +58,22 @@ def reward(
 
 @reward("accuracy")
 def accuracy(logits: Tensor, targets: Tensor) -> Tensor:
-    """1 if the answer is right, else 0, as in Recurrent Models of Visual Attention (arXiv:1406.6247)."""
+    """Return 1 if the prediction is correct, else 0, as in Recurrent Models of Visual Attention (arXiv:1406.6247)."""
     return losses.correct(logits, targets)
 
 
 @reward("log_likelihood")
 def log_likelihood(logits: Tensor, targets: Tensor) -> Tensor:
-    """The log-likelihood of the right answer."""
+    """Return the log-likelihood of the target."""
     return losses.log_likelihood(logits, targets)
 
 
 @reward("gain", same_target=True)
 def gain(logits: Tensor, targets: Tensor) -> Tensor:
-    """The log-likelihood after the glimpse less that before it, as in AdaptiveNN.
+    """Return the log-likelihood of the target after the glimpse minus that before it, as in AdaptiveNN.
 
-    Before the first glimpse all classes are equally likely. With `estimator.discount: 1` the gains of a choice add up
-    to the last log-likelihood less the one before the choice.
+    Before the first glimpse the prediction is uniform. With `estimator.discount: 1` the return of a choice is the last
+    log-likelihood minus the one before the choice.
     """
     after = losses.log_likelihood(logits, targets)
     before = after.roll(1, 1)
@@ -83,19 +83,25 @@ def gain(logits: Tensor, targets: Tensor) -> Tensor:
 
 @reward("above_chance")
 def above_chance(logits: Tensor, targets: Tensor) -> Tensor:
-    """max(0, p - c), with p the probability of the right answer and c that of an answer drawn at random."""
+    """Return max(0, p - u), for the probability p of the target and its probability u in a uniform prediction."""
     return (losses.log_likelihood(logits, targets).exp() - math.exp(_uniform_log_likelihood(logits, targets))).clamp(0)
 
 
 def _uniform_log_likelihood(logits: Tensor, targets: Tensor) -> float:
-    """The log-likelihood of any answer under the uniform distribution over answers."""
+    """Return the log-likelihood of any target under a uniform prediction."""
     classes = logits.shape[-1]
     return -classes * math.log(2) if targets.is_floating_point() else -math.log(classes)
 
 
 def rewards(logits: Tensor, targets: Tensor, reward: str = "accuracy") -> Tensor:
-    """What each answer earns, (B, T), by a registered reward. No gradient."""
-    return REWARDS[reward].of(logits.detach(), targets)
+    """Return the rewards (B, T) by a registered reward, without a gradient.
+
+    Args:
+        logits: (B, T, classes).
+        targets: See `classification.log_likelihood`.
+        reward: A key of `REWARDS`.
+    """
+    return REWARDS[reward].compute(logits.detach(), targets)
 
 
 # Returns
@@ -104,18 +110,16 @@ def rewards(logits: Tensor, targets: Tensor, reward: str = "accuracy") -> Tensor
 def returns(
     rewards: Tensor, num_choices: int, at: Steps = "last_step", discount: float = 1.0, mask: Tensor | None = None
 ) -> Tensor:
-    """What each choice led to.
+    """Return the return (B, N) of each choice.
 
     Args:
         rewards: (B, T), after each glimpse.
-        num_choices: N; choice i is of glimpse T - N + i, and earns nothing from the glimpses before that.
-        at: "last_step": the reward after the last glimpse, for every choice. "every_step": the discounted sum of
+        num_choices: N; choice i places glimpse T - N + i and gets no reward from earlier glimpses.
+        at: "last_step": the reward after the last glimpse, for every choice. "every_step": the discounted sum of the
             rewards from the chosen glimpse on.
-        discount: Weight of the next reward; 0 counts only the glimpse that was chosen.
-        mask: (B, T), true up to the last step that counts, of words for example; the others earn nothing.
-
-    Returns:
-        (B, N).
+        discount: Weight of the next reward; with 0 the return is the reward of the chosen glimpse.
+        mask: (B, T) bool, false where padded, after the last word for example; None: no padding. Padded steps have no
+            reward.
     """
     import torch
 
@@ -134,7 +138,7 @@ def returns(
     return torch.stack(columns[::-1], 1)[:, rewards.shape[1] - num_choices :]
 
 
-# Baselines: what the return of each choice was expected to be.
+# Baselines: the expected return of each choice
 
 Expected: TypeAlias = "Callable[[Tensor, Episode, Context, Reinforce], Tensor | None]"
 
@@ -142,11 +146,11 @@ Expected: TypeAlias = "Callable[[Tensor, Episode, Context, Reinforce], Tensor | 
 class Baseline(NamedTuple):
     """A registered baseline."""
 
-    expected: Expected  # of returns (B*M, N), episode, context and estimator: (B*M, N) or what broadcasts to it
-    min_samples: int  # rollouts of each example that it needs
-    needs_values: bool  # whether the model must have a baseline head
-    needs_running_mean: bool  # whether the model must keep the running mean of the reward
-    needs_greedy: bool  # whether it asks the context for a greedy rollout
+    expected: Expected  # expected returns, broadcastable to (B*M, N); None for no baseline
+    min_samples: int  # least number of rollouts per example
+    needs_values: bool  # whether it needs a baseline head of the model
+    needs_running_mean: bool  # whether it needs the model's running mean of the reward
+    needs_greedy: bool  # whether it needs a greedy rollout
 
 
 BASELINES: Registry[Baseline] = Registry("estimator.baseline")
@@ -160,9 +164,9 @@ def baseline(
     needs_running_mean: bool = False,
     needs_greedy: bool = False,
 ) -> Callable[[Expected], Expected]:
-    """Register a function as a baseline, with what it needs; see `Baseline`.
+    """Register a baseline with its requirements; see `Baseline`.
 
-    What it returns must not depend on the place that was sampled, so that the gradient stays unbiased.
+    The value must be independent of the place sampled by the choice, given the state, to keep the gradient unbiased.
     """
 
     def register(function: Expected) -> Expected:
@@ -174,45 +178,42 @@ def baseline(
 
 @baseline("none")
 def none(returns: Tensor, episode: Episode, context: Context, estimator: Reinforce) -> None:
-    """No baseline."""
+    """Return None: no baseline."""
 
 
 @baseline("learned", needs_values=True)
 def learned(returns: Tensor, episode: Episode, context: Context, estimator: Reinforce) -> Tensor | None:
-    """A linear layer of the state before each choice, trained on the squared error to the return."""
+    """Return the output of the baseline head: a linear function of the state before each choice, fit to the return."""
     return episode.values
 
 
 @baseline("self_critical", needs_greedy=True)
 def self_critical(returns: Tensor, episode: Episode, context: Context, estimator: Reinforce) -> Tensor:
-    """The return of a greedy rollout (self-critical sequence training, arXiv:1612.00563)."""
+    """Return the returns of a greedy rollout (self-critical sequence training, arXiv:1612.00563)."""
     return estimator.returns(context.greedy_logits(), episode)
 
 
 @baseline("leave_one_out", min_samples=2)
 def other_rollouts(returns: Tensor, episode: Episode, context: Context, estimator: Reinforce) -> Tensor:
-    """The mean return of the other rollouts of the same example, at the same choice."""
+    """Return the mean return of the other rollouts of the same example, at the same choice."""
     return leave_one_out(returns, episode.samples)
 
 
 @baseline("moving_average", needs_running_mean=True)
 def moving_average(returns: Tensor, episode: Episode, context: Context, estimator: Reinforce) -> Tensor:
-    """The running mean of the reward over the batches before this one (Show, Attend and Tell, arXiv:1502.03044)."""
+    """Return the running mean of the returns of earlier batches (Show, Attend and Tell, arXiv:1502.03044)."""
     return context.running_mean(context.batch_mean(returns).mean())
 
 
 def leave_one_out(returns: Tensor, num_rollouts: int) -> Tensor:
-    """Baselines from the other rollouts of the same image: their mean return at the same choice.
+    """Return the leave-one-out baseline (B*M, N): the mean return of the other rollouts of an example, per choice.
 
     Args:
-        returns: (B*M, N), the M rollouts of an image next to each other.
+        returns: (B*M, N), the M rollouts of an example in adjacent rows.
         num_rollouts: M, at least 2.
-
-    Returns:
-        (B*M, N).
     """
     if num_rollouts < 2:
-        raise ValueError(f"num_rollouts must be at least 2 to leave one out, got {num_rollouts}")
+        raise ValueError(f"num_rollouts must be at least 2 for a leave-one-out baseline, got {num_rollouts}")
     grouped = returns.view(-1, num_rollouts, returns.shape[1])
     others = grouped.sum(1, keepdim=True) - grouped
     return (others / (num_rollouts - 1)).view_as(returns)
@@ -222,27 +223,27 @@ def leave_one_out(returns: Tensor, num_rollouts: int) -> Tensor:
 
 
 def advantages(returns: Tensor, baselines: Tensor | None) -> Tensor:
-    """How much better each choice did than expected, (B, N). Has no gradient: it weighs the policy's, nothing else."""
+    """Return the returns (B, N) minus the baselines, if any; detached, as they only weight the policy gradient."""
     return (returns if baselines is None else returns - baselines).detach()
 
 
 def normalize(advantages: Tensor, mean: Callable[[Tensor], Tensor] = lambda x: x.mean(0)) -> Tensor:
-    """Give the advantages (B, N) mean 0 and variance 1 at each choice.
+    """Standardize the advantages (B, N) to mean 0 and variance 1, at each choice by default.
 
     Args:
         advantages: (B, N).
-        mean: The mean over the batch; with several processes, over all of them.
+        mean: Mean over the batch, of all processes, that broadcasts to (B, N).
     """
     centered = advantages - mean(advantages)
     return centered / (mean(centered.square()).sqrt() + 1e-6)
 
 
 def reinforce(log_probs: Tensor, advantages: Tensor) -> Tensor:
-    """The loss whose gradient is the REINFORCE estimate of minus the gradient of the expected return.
+    """Return the REINFORCE loss, whose gradient estimates minus the gradient of the expected return.
 
     Args:
-        log_probs: (B, N), of the choices made.
-        advantages: (B, N), what each led to, less a baseline that does not depend on it.
+        log_probs: (B, N), log-probabilities of the sampled places.
+        advantages: (B, N), returns minus baselines, detached.
     """
     if log_probs.shape != advantages.shape:
         raise ValueError(
@@ -255,5 +256,5 @@ def reinforce(log_probs: Tensor, advantages: Tensor) -> Tensor:
 
 
 def baseline_error(baselines: Tensor, returns: Tensor) -> Tensor:
-    """Mean squared error of a learned baseline (B, N); its gradient ends at the baseline's own weights."""
+    """Return the mean squared error of a learned baseline (B, N); returns are detached."""
     return (baselines - returns.detach()).square().mean()

@@ -10,12 +10,12 @@ from glimpse.losses.classification import log_likelihood
 
 
 def caption_cross_entropy(logits: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
-    """Mean cross-entropy of the words of captions, each word counted once, padding not at all.
+    """Return the mean cross-entropy over all words of a batch, without padding.
 
     Args:
-        logits: (B, N, V), the predictions.
-        words: (B, N), what should have been predicted: the caption without START, with END, padded.
-        lengths: (B,), the number of words of each, END counted, at least 1.
+        logits: (B, N, V).
+        words: (B, N), target tokens: the caption without START and with END, padded.
+        lengths: (B,), number of words of each caption, END included, at least 1.
     """
     _check_captions(logits, lengths)
     if words.shape != logits.shape[:2]:
@@ -24,13 +24,13 @@ def caption_cross_entropy(logits: Tensor, words: Tensor, lengths: Tensor) -> Ten
 
 
 def doubly_stochastic(weights: Tensor, lengths: Tensor) -> Tensor:
-    """How unevenly the places were looked at: sum over places of (1 - attention summed over the words) squared.
+    """Return the doubly stochastic penalty: sum over places of (1 - sum over words of the weights)^2, batch mean.
 
-    Show, Attend and Tell (arXiv:1502.03044), 4.2.1; the mean over the batch.
+    Show, Attend and Tell (arXiv:1502.03044), 4.2.1.
 
     Args:
-        weights: (B, N, L), the attention.
-        lengths: (B,), the number of words of each caption, END counted; steps after the last are left out.
+        weights: (B, N, L), attention weights.
+        lengths: (B,), number of words of each caption, END included; padding is ignored.
     """
     _check_captions(weights, lengths)
     attended = weights.where(token_mask(weights, lengths).unsqueeze(-1), 0).sum(1)
@@ -38,10 +38,11 @@ def doubly_stochastic(weights: Tensor, lengths: Tensor) -> Tensor:
 
 
 def token_mask(steps: Tensor, lengths: Tensor) -> Tensor:
-    """Which of the steps (B, N, ...) are of words and not of padding: (B, N)."""
+    """Return the mask (B, N) of steps (B, N, ...), false where padded."""
     return torch.arange(steps.shape[1], device=steps.device) < lengths.unsqueeze(1)
 
 
 def _check_captions(steps: Tensor, lengths: Tensor) -> None:
+    """Raise a ValueError unless there is one length per example."""
     if lengths.shape != steps.shape[:1]:
         raise ValueError(f"lengths must have shape ({len(steps)},), got {tuple(lengths.shape)}")

@@ -1,4 +1,4 @@
-"""Settings of losses; those of estimators are the estimators themselves (`estimators/`)."""
+"""Settings of losses. The settings of estimators are the estimator classes themselves (`estimators/`)."""
 
 from typing import Literal
 
@@ -6,13 +6,13 @@ from glimpse.config.schema import Settings
 
 
 class ClassificationLossSettings(Settings):
-    """loss: what is learned from."""
+    """loss: terms of the loss besides those of the estimator."""
 
     group = "loss"
     cross_entropy_at: Literal["every_step", "last_step"] = "every_step"
-    """Cross-entropy of the answer after each glimpse, or after the last as in the paper."""
+    """Cross-entropy after every glimpse, or after the last as in the paper."""
     glimpse_cost: float = 0.01
-    """network.halting_unit: cost per glimpse in the halting loss, in nats of cross-entropy."""
+    """Cost per glimpse in the loss of network.halting_unit, in nats of cross-entropy."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -20,11 +20,11 @@ class ClassificationLossSettings(Settings):
 
 
 class CaptionLossSettings(Settings):
-    """loss: what is learned from."""
+    """loss: terms of the loss besides those of the estimator."""
 
     group = "loss"
     doubly_stochastic: float = 0.0
-    """Weight of the penalty for places that are attended to more or less than once in all."""
+    """Weight of the penalty for places whose attention weights, summed over the words, differ from 1."""
 
     def check(self) -> None:
         """Check the ranges."""

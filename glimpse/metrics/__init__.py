@@ -1,4 +1,4 @@
-"""Scores of predictions, captions and translations, with their intervals and tests.
+"""Scores of predictions, captions and translations, with confidence intervals and significance tests.
 
 Imports `attention` and the packages before it.
 Start with `classification.py`.
@@ -10,7 +10,7 @@ _HOMES = {
     "Estimate": "statistics",
     "Paired": "statistics",
     "confidence": "classification",
-    "hits": "classification",
+    "on_target": "classification",
     "over_seeds": "statistics",
     "paired": "statistics",
     "wilson_interval": "statistics",

@@ -1,17 +1,17 @@
-"""Scores of captions by their words: BLEU, ROUGE-L and CIDEr-D as coco-caption computes them, and METEOR through it.
+"""Caption metrics: BLEU, ROUGE-L and CIDEr-D as computed by coco-caption, and METEOR computed with it.
 
 Papers: BLEU (Papineni et al., 2002), ROUGE (Lin, 2004), CIDEr (arXiv:1411.5726), METEOR (Denkowski and Lavie, 2014).
-Published captioning results come from the coco-caption tools (the package pycocoevalcap), so it is their numbers that
-these functions give, to rounding, with their choices where papers leave one; only METEOR needs Java.
+Published captioning results are computed with the coco-caption tools (the package pycocoevalcap). These functions
+reproduce its numbers up to rounding, and its choices where papers leave a choice; only METEOR needs Java.
 
-Three ways to get numbers that compare with nothing:
-    Teacher-forced BLEU is not BLEU. A caption must be generated from its own words, never told the true ones before.
-    NLTK's BLEU is not coco-caption's: the two part wherever no n-gram matches, so most for few or short captions.
-    Tokenisation matters. Candidates and references must be split, lower-cased and stripped of punctuation alike, and
-    without the words that mark start and end. Published COCO scores use the Penn Treebank tokeniser of coco-caption.
+Three mistakes make scores incomparable with published ones:
+    Teacher forcing: a caption must be generated from the model's own previous words, not from those of the reference.
+    NLTK's BLEU: it differs from coco-caption's if an n-gram order has no match, as in small corpora or short captions.
+    Tokenization: candidates and references must be tokenized, lower-cased and stripped of punctuation in the same way,
+    without start and end tokens. Published COCO scores use the Penn Treebank tokenizer of coco-caption.
 
-A corpus is one candidate for each image, and one or more references for each image, all of them tuples of words. The
-functions that end in `_each` score image by image.
+A corpus consists of one candidate and one or more references per image, all tuples of words. Functions whose names end
+in `_each` return a score for each image.
 """
 
 import math
@@ -24,26 +24,26 @@ from statistics import fmean
 
 from glimpse.data.vocabulary import Tokens
 
-LONGEST = 4  # words in the longest n-gram of CIDEr-D
-SIGMA = 6.0  # of CIDEr-D: the standard deviation of the penalty on the difference in length, in words
-BETA = 1.2  # of ROUGE-L: how many times as much recall counts as precision
-TINY, SMALL = 1e-15, 1e-9  # of BLEU: added above and below the fraction line, so that no count of zero divides
+MAX_N = 4  # length of the longest n-grams of CIDEr-D
+SIGMA = 6.0  # of CIDEr-D: standard deviation of the Gaussian length penalty, in words
+BETA = 1.2  # of ROUGE-L: weight of recall relative to precision
+TINY, SMALL = 1e-15, 1e-9  # of BLEU: added to numerators and denominators, to avoid division by zero
 
 
-def bleu(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]], most: int = 4) -> tuple[float, ...]:
-    """BLEU-1 to BLEU-`most` of the corpus.
+def bleu(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]], max_n: int = 4) -> tuple[float, ...]:
+    """BLEU-1 to BLEU-`max_n` of the corpus.
 
-    All counts are summed over the images before anything is divided, so this is no mean of `bleu_each`. The brevity
-    penalty compares with the reference closest in length to the candidate, the shorter of two that are as close.
+    Counts are summed over the images before they are divided, so this is not the mean of `bleu_each`. The brevity
+    penalty uses the reference whose length is closest to the candidate's; of a tie, the shorter one.
     """
-    return _bleu([sum(column) for column in zip(*_tallies(candidates, references, most), strict=True)])
+    return _bleu([sum(column) for column in zip(*_bleu_counts(candidates, references, max_n), strict=True)])
 
 
 def bleu_each(
-    candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]], most: int = 4
+    candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]], max_n: int = 4
 ) -> list[tuple[float, ...]]:
-    """BLEU-1 to BLEU-`most` of every image alone; a candidate shorter than n words has a BLEU-n near zero."""
-    return [_bleu(tally) for tally in _tallies(candidates, references, most)]
+    """BLEU-1 to BLEU-`max_n` of each image; BLEU-n of a candidate shorter than n words is close to zero."""
+    return [_bleu(counts) for counts in _bleu_counts(candidates, references, max_n)]
 
 
 def rouge_l(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
@@ -52,61 +52,61 @@ def rouge_l(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]]
 
 
 def rouge_l_each(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> list[float]:
-    """ROUGE-L of every image: an F-score of the longest common subsequence of words, with beta 1.2.
+    """ROUGE-L of each image: the F-score of the longest common subsequence of words, with beta 1.2.
 
-    The best precision and the best recall are taken each over all references, and may be those of different ones.
+    Precision and recall are each the maximum over the references, which may be different references.
     """
     _check(candidates, references)
     return [_rouge_l(candidate, captions) for candidate, captions in zip(candidates, references, strict=True)]
 
 
 def cider_d(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
-    """The mean of `cider_d_each` over the images: what coco-caption, and so nearly every paper, reports as CIDEr.
+    """The mean of `cider_d_each` over the images, which coco-caption and most papers report as CIDEr.
 
-    The original CIDEr, which neither clips nor looks at length, is not computed here, nor by coco-caption.
+    The original CIDEr, without clipping and length penalty, is not computed here, nor by coco-caption.
     """
     return fmean(cider_d_each(candidates, references))
 
 
 def cider_d_each(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> list[float]:
-    """CIDEr-D of every image, from 0 to 10: how alike candidate and references are in what is rare elsewhere.
+    """CIDEr-D of each image, from 0 to 10: the tf-idf similarity of candidate and references.
 
-    For n = 1 to 4, the cosine between the n-gram counts of candidate and reference, each n-gram weighted by the
-    logarithm of one over the share of images with it in a reference. What the candidate has more of than the reference
-    is clipped, and a difference in length costs a Gaussian factor. Ten times the mean over n and the references.
+    For n = 1 to 4, the cosine similarity of the tf-idf vectors of n-grams, where document frequency is the number of
+    images with the n-gram in a reference. The candidate's weights are clipped at the reference's, and a difference in
+    length is penalized by a Gaussian factor. The score is ten times the mean over n and the references.
 
-    The weights come from the references of this very corpus: scores of different sets of images do not compare, and
-    a corpus of a single image has no rare words, and scores 0.
+    Document frequencies come from the references of this corpus, so scores on different sets of images are not
+    comparable, and a corpus of a single image scores 0.
     """
     _check(candidates, references)
-    frequencies = Counter(
+    document_frequency = Counter(
         chain.from_iterable(
-            {ngram for words in captions for n in range(1, LONGEST + 1) for ngram in _ngrams(words, n)}
+            {ngram for words in captions for n in range(1, MAX_N + 1) for ngram in _ngrams(words, n)}
             for captions in references
         )
     )
-    unseen = math.log(len(references))  # the weight of an n-gram in no reference, as if it were in one image's
-    rarity = {ngram: unseen - math.log(images) for ngram, images in frequencies.items()}
+    max_idf = math.log(len(references))  # an n-gram in no reference counts as if it were in one image
+    idf = {ngram: max_idf - math.log(images) for ngram, images in document_frequency.items()}
 
-    def weigh(words: Tokens, n: int) -> tuple[dict[Tokens, float], float]:
-        """The weighted counts of the n-grams of a caption, and the norm of them."""
-        weights = {ngram: count * rarity.get(ngram, unseen) for ngram, count in Counter(_ngrams(words, n)).items()}
+    def tf_idf(words: Tokens, n: int) -> tuple[dict[Tokens, float], float]:
+        """The tf-idf weights of the n-grams of a caption, and their norm."""
+        weights = {ngram: count * idf.get(ngram, max_idf) for ngram, count in Counter(_ngrams(words, n)).items()}
         return weights, math.sqrt(sum(weight * weight for weight in weights.values()))
 
     def score(candidate: Tokens, captions: Sequence[Tokens]) -> float:
         total = 0.0
         penalties = [math.exp(-((len(candidate) - len(words)) ** 2) / (2 * SIGMA**2)) for words in captions]
-        for n in range(1, LONGEST + 1):
-            weights, norm = weigh(candidate, n)
+        for n in range(1, MAX_N + 1):
+            weights, norm = tf_idf(candidate, n)
             for words, penalty in zip(captions, penalties, strict=True):
-                others, other_norm = weigh(words, n)
-                if norm and other_norm:
-                    common = 0.0
+                reference_weights, reference_norm = tf_idf(words, n)
+                if norm and reference_norm:
+                    product = 0.0
                     for ngram, weight in weights.items():
-                        other = others.get(ngram, 0.0)
-                        common += min(weight, other) * other
-                    total += penalty * common / (norm * other_norm)
-        return 10 * total / (LONGEST * len(captions))
+                        reference_weight = reference_weights.get(ngram, 0.0)
+                        product += min(weight, reference_weight) * reference_weight
+                    total += penalty * product / (norm * reference_norm)
+        return 10 * total / (MAX_N * len(captions))
 
     return [score(candidate, captions) for candidate, captions in zip(candidates, references, strict=True)]
 
@@ -114,7 +114,7 @@ def cider_d_each(candidates: Sequence[Tokens], references: Sequence[Sequence[Tok
 def caption_scores(
     candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]], *, meteor: bool = True
 ) -> dict[str, float]:
-    """All scores of the corpus by their usual names; METEOR if it is wanted and `missing_metrics` does not name it."""
+    """All scores of the corpus by name; METEOR only if requested and available, see `missing_metrics`."""
     scores = {f"BLEU-{n}": score for n, score in enumerate(bleu(candidates, references), 1)}
     scores |= {"ROUGE-L": rouge_l(candidates, references), "CIDEr": cider_d(candidates, references)}
     if meteor and "METEOR" not in missing_metrics():
@@ -123,14 +123,15 @@ def caption_scores(
 
 
 def missing_metrics() -> dict[str, str]:
-    """The metrics that `caption_scores` cannot compute here, each with the reason, in a sentence to print."""
-    lacking = ["Java (no `java` is on the path)"] if shutil.which("java") is None else []
+    """The metrics that `caption_scores` cannot compute on this machine, each with a sentence that gives the reason."""
+    missing = ["Java (no `java` on the path)"] if shutil.which("java") is None else []
     if find_spec("pycocoevalcap") is None:
-        lacking.append("the package pycocoevalcap (it is not installed)")
-    return {"METEOR": f"METEOR is left out, for it needs {' and '.join(lacking)}."} if lacking else {}
+        missing.append("the package pycocoevalcap (not installed)")
+    return {"METEOR": f"METEOR is left out, because it needs {' and '.join(missing)}."} if missing else {}
 
 
 def _check(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> None:
+    """Raise a ValueError unless the corpus is valid."""
     if len(candidates) != len(references):
         raise ValueError(
             "candidates and references must be of the same images, "
@@ -153,40 +154,43 @@ def _ngrams(words: Tokens, n: int) -> Iterator[Tokens]:
     return zip(*(words[start:] for start in range(n)), strict=False)
 
 
-def _tallies(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]], most: int) -> Iterator[list[int]]:
-    """The counts that BLEU is made of, for every image.
+def _bleu_counts(
+    candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]], max_n: int
+) -> Iterator[list[int]]:
+    """The counts for BLEU of each image.
 
     Yields:
-        The words of the candidate and of the reference closest in length, then for n = 1 to `most` two numbers: the
-        n-grams of the candidate that are in a reference, each at most as often as there, and all its n-grams.
+        Length of the candidate, length of the reference closest in length, then for n = 1 to `max_n` two numbers: the
+        clipped number of matching n-grams, and the number of n-grams of the candidate.
     """
-    if most < 1:
-        raise ValueError(f"most must be at least 1, got {most}")
+    if max_n < 1:
+        raise ValueError(f"max_n must be at least 1, got {max_n}")
     _check(candidates, references)
     for candidate, captions in zip(candidates, references, strict=True):
         length = len(candidate)
-        tally = [length, min((len(words) for words in captions), key=lambda other: (abs(other - length), other))]
-        for n in range(1, most + 1):
-            counts = [Counter(_ngrams(words, n)) for words in captions]
+        closest = min((len(words) for words in captions), key=lambda other: (abs(other - length), other))
+        counts = [length, closest]
+        for n in range(1, max_n + 1):
+            reference_ngrams = [Counter(_ngrams(words, n)) for words in captions]
             matched = 0
             for ngram, count in Counter(_ngrams(candidate, n)).items():
-                matched += min(count, max(others.get(ngram, 0) for others in counts))
-            tally += [matched, max(0, length - n + 1)]
-        yield tally
+                matched += min(count, max(ngrams.get(ngram, 0) for ngrams in reference_ngrams))
+            counts += [matched, max(0, length - n + 1)]
+        yield counts
 
 
-def _bleu(tally: Sequence[int]) -> tuple[float, ...]:
-    length, closest, *counts = tally
+def _bleu(counts: Sequence[int]) -> tuple[float, ...]:
+    length, closest, *ngram_counts = counts
     penalty = math.exp(min(0.0, 1 - (closest + SMALL) / (length + TINY)))
     product, scores = 1.0, []
-    for n, (matched, possible) in enumerate(zip(counts[::2], counts[1::2], strict=True), 1):
+    for n, (matched, possible) in enumerate(zip(ngram_counts[::2], ngram_counts[1::2], strict=True), 1):
         product *= (matched + TINY) / (possible + SMALL)
         scores.append(penalty * product ** (1 / n))
     return tuple(scores)
 
 
 def _rouge_l(candidate: Tokens, captions: Sequence[Tokens]) -> float:
-    # coco-caption splits at spaces, so that a caption without words has one word, which is empty.
+    # coco-caption splits at spaces, so a caption without words has one empty word.
     candidate = candidate or ("",)
     positions: dict[str, int] = {}
     for position, word in enumerate(candidate):
@@ -202,21 +206,21 @@ def _rouge_l(candidate: Tokens, captions: Sequence[Tokens]) -> float:
 
 
 def _longest_common(positions: dict[str, int], length: int, words: Tokens) -> int:
-    """The length of the longest common subsequence of two captions.
+    """Length of the longest common subsequence of two captions, bit-parallel (Hyyrö, 2004).
 
-    This is the usual table of lengths, computed a row at a time: along a row the lengths rise by 0 or 1, so a row is
-    the bits of a number, 0 where it rises, and the addition carries each match to the rise that it moves.
+    A row of the dynamic programming table is stored as the bits of an integer, since lengths along a row increase by 0
+    or 1: a bit is 0 where they increase. Carries of the addition update all increments of a row at once.
 
     Args:
-        positions: For every word of the one caption, a number with a bit for each place that it is at.
-        length: Words in that caption.
-        words: The other caption.
+        positions: For every word of the first caption, an integer with a bit set for each of its positions.
+        length: Length of the first caption.
+        words: The second caption.
     """
-    all_places = row = (1 << length) - 1
+    all_positions = row = (1 << length) - 1
     for word in words:
         matches = row & positions.get(word, 0)
         row = (row + matches) | (row - matches)
-    return length - (row & all_places).bit_count()
+    return length - (row & all_positions).bit_count()
 
 
 def _meteor(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
@@ -230,12 +234,12 @@ def _meteor(candidates: Sequence[Tokens], references: Sequence[Sequence[Tokens]]
             {image: [" ".join(candidate)] for image, candidate in enumerate(candidates)},
         )
         return score
-    except (OSError, ValueError) as error:  # the pipe broke, or the answer is no number
+    except (OSError, ValueError) as error:  # broken pipe, or output that is not a number
         process.kill()
-        complaint = process.communicate()[1].decode(errors="replace").strip()
-        raise RuntimeError(f"the Java process of METEOR failed: {complaint or 'it gave no reason'}") from error
+        message = process.communicate()[1].decode(errors="replace").strip()
+        raise RuntimeError(f"the Java process of METEOR failed: {message or 'no error message'}") from error
     finally:
-        # The scorer has no method to close it, and after a failure its destructor would wait for the lock for ever.
+        # The scorer has no close method, and after a failure its destructor would wait for the lock forever.
         process.kill()
         process.communicate()
         if scorer.lock.locked():

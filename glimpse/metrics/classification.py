@@ -1,4 +1,4 @@
-"""Scores of classification: error with its interval, certainty, and how often the glimpses hit.
+"""Scores of classification: confidence, and whether glimpses are on target.
 
 Shapes: B batch, T glimpses, N boxes.
 """
@@ -9,11 +9,11 @@ from glimpse.attention.sensor import to_pixels
 
 
 def confidence(probabilities: Tensor, multi_label: bool = False) -> Tensor:
-    """The probability of the most likely answer.
+    """Probability of the most likely prediction.
 
     Args:
-        probabilities: (..., classes), probabilities.
-        multi_label: Whether each class is a yes or no of its own: then an answer is right about all of them.
+        probabilities: (..., classes), class probabilities.
+        multi_label: Whether each class is an independent binary label; a prediction is then one set of labels.
 
     Returns:
         (...).
@@ -21,14 +21,14 @@ def confidence(probabilities: Tensor, multi_label: bool = False) -> Tensor:
     return probabilities.maximum(1 - probabilities).prod(-1) if multi_label else probabilities.amax(-1)
 
 
-def hits(locations: Tensor, boxes: Tensor, height: int, width: int) -> Tensor:
-    """Whether the centre of each glimpse lies in the box of a digit.
+def on_target(locations: Tensor, boxes: Tensor, height: int, width: int) -> Tensor:
+    """Whether the center of each glimpse lies in the box of a digit.
 
     Args:
-        locations: (B, T, 2).
+        locations: (B, T, 2), in [-1, 1].
         boxes: (B, N, 4): x0, y0, x1, y1 in pixels, half-open.
-        height: Of the image, in pixels.
-        width: Of the image, in pixels.
+        height: Height of the image in pixels.
+        width: Width of the image in pixels.
 
     Returns:
         (B, T), bool: in any of the N boxes.

@@ -1,12 +1,13 @@
-"""Trunks of torchvision and timm as image encoders.
+"""Pretrained classification networks of torchvision and timm as image encoders.
 
-Shapes: B batch, C channels, H height, W width, L places, A annotation size.
+Shapes: B batch, C channels, H height, W width, A annotation size.
 """
 
 from collections import OrderedDict
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -16,15 +17,16 @@ from torch import Tensor, nn
 from glimpse.models.image_encoders import Encoder
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-# Children of a network from which on there is no map of features any more.
-_ENDS = ("avgpool", "flatten", "dropout", "classifier", "fc", "head", "heads")
+# Submodules that pool or flatten the feature map: the trunk ends before the first of them.
+_HEADS = ("avgpool", "flatten", "dropout", "classifier", "fc", "head", "heads")
 
 
 class BackboneEncoder(Encoder):
-    """The last map of features of a classification network, before it is pooled over the image.
+    """The last feature map of a classification network, before global pooling.
 
-    A pooling layer at the end of the map itself goes too: vgg19 gives its last convolution, 14 x 14 x 512 for an image
-    of 224 x 224 as in the paper. Nothing is resized: give images of the size the network was trained with.
+    A max-pooling layer at the end of the feature map is removed too: vgg19 ends with its last convolution,
+    14 x 14 x 512 for an image of 224 x 224, as in the paper. Images are not resized: they should have the size that the
+    network was trained with.
     """
 
     def __init__(
@@ -39,19 +41,19 @@ class BackboneEncoder(Encoder):
         """Create the encoder.
 
         Args:
-            name: A classification network of torchvision, such as vgg19 or resnet50; or one of timm, as "timm:NAME".
-            weights: None for random ones; "default" for those the library downloads; or a file of the network's
-                state_dict, with or without its classifier, as .safetensors or as saved by torch.
-            frozen: Whether it stays as it is, without gradients and in evaluation mode, until `unfreeze`. Batch
-                normalization is as in evaluation even then: images are encoded the same in any batch.
-            pixel_mean: Subtracted from each channel; if not given, what timm says of the network, else ImageNet's.
-            pixel_std: Divides each channel; as `pixel_mean`.
+            name: A classification network of torchvision, such as vgg19 or resnet50; or "timm:NAME", one of timm.
+            weights: "default", the pretrained weights that the library downloads; a file with the network's state_dict,
+                with or without its classifier, .safetensors or saved by torch; or None, random weights.
+            frozen: Whether the network has no gradients and stays in evaluation mode until `unfreeze`. Batch
+                normalization stays in evaluation mode even then, so that encodings do not depend on the batch.
+            pixel_mean: Subtracted from each channel; None: the mean that timm names, for torchvision ImageNet's.
+            pixel_std: Divides each channel; None: as for `pixel_mean`.
         """
-        make = _timm_trunk if name.startswith("timm:") else _torchvision_trunk
+        make_trunk = _timm_trunk if name.startswith("timm:") else _torchvision_trunk
         try:
-            trunk, mean, std = make(name.removeprefix("timm:"), weights)
+            trunk, mean, std = make_trunk(name.removeprefix("timm:"), weights)
         except (OSError, RuntimeError) as error:
-            hint = "; a file will do too" if weights == "default" else ""
+            hint = "; weights may also be a file" if weights == "default" else ""
             raise ValueError(f"cannot make {name} with weights {weights!r}: {error}{hint}") from error
         super().__init__(pixel_mean or mean, pixel_std or std)
         self.trunk = trunk.to(memory_format=torch.channels_last)  # three times as fast on a CPU
@@ -59,14 +61,14 @@ class BackboneEncoder(Encoder):
         self.trunk.requires_grad_(not frozen)
         self.train()
         self._shapes: dict[tuple[int, int], torch.Size] = {}
-        size = (64, 96)  # not square, so that a map whose axes are in another order shows itself
+        size = (64, 96)  # not square, to detect a feature map whose axes are in another order
         try:
             shape = self._shape(*size)
         except (AssertionError, RuntimeError) as error:
-            raise ValueError(f"{name} cannot be cut before its pooling: {error}") from error
+            raise ValueError(f"name must be a network that runs without its pooling, got {name!r}: {error}") from error
         if len(shape) != 4 or shape[2] > size[0] or shape[3] > size[1]:
             raise ValueError(
-                f"{name} must make a map of features (B, A, rows, columns), got {tuple(shape)} of an image of 64 x 96"
+                f"{name} must make a feature map (B, A, rows, columns), got {tuple(shape)} for an image of 64 x 96"
             )
         self.out_dim = shape[1]
 
@@ -81,7 +83,7 @@ class BackboneEncoder(Encoder):
         return rows, columns
 
     def train(self, mode: bool = True) -> "BackboneEncoder":
-        """Set training or evaluation mode; what is frozen, and batch normalization, stay in evaluation."""
+        """Set training or evaluation mode; a frozen network, and batch normalization, stay in evaluation mode."""
         super().train(mode)
         for module in self.trunk.modules():
             if self.frozen or isinstance(module, nn.modules.batchnorm._BatchNorm):
@@ -89,13 +91,13 @@ class BackboneEncoder(Encoder):
         return self
 
     def unfreeze(self) -> None:
-        """Let the network learn from now on."""
+        """Train the network from now on."""
         self.frozen = False
         self.trunk.requires_grad_(True)
         self.train(self.training)
 
     def _shape(self, height: int, width: int) -> torch.Size:
-        """The shape of the map of one image, by a run without numbers, once for each size."""
+        """The shape of the feature map of one image, from a forward pass on the meta device; cached by size."""
         if (height, width) in self._shapes:
             return self._shapes[height, width]
         named = [*self.trunk.named_parameters(), *self.trunk.named_buffers()]
@@ -109,54 +111,54 @@ class BackboneEncoder(Encoder):
 
 
 class _TimmTrunk(nn.Module):
-    """A network of timm up to its last map of features."""
+    """A network of timm up to its last feature map."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
-        self.network = network
+        self.network: Any = network  # timm has no type information
 
     def forward(self, pixels: Tensor) -> Tensor:
         return self.network.forward_features(pixels)
 
 
-Trunk = tuple[nn.Module, Sequence[float], Sequence[float]]  # with the mean and the std of what it was trained on
+Trunk = tuple[nn.Module, Sequence[float], Sequence[float]]  # with mean and std of the pixels it was trained on
 
 
 def _torchvision_trunk(name: str, weights: str | Path | None) -> Trunk:
-    """What makes the last map of features of a network of torchvision."""
+    """A network of torchvision up to its last feature map."""
     names = torchvision.models.list_models(module=torchvision.models)
     if name not in names:
         raise ValueError(f"name must be 'timm:NAME' or one of {', '.join(names)}, got {name!r}")
     network = torchvision.models.get_model(name, weights="DEFAULT" if weights == "default" else None)
     if hasattr(network, "aux_logits"):
-        raise ValueError(f"{name} has classifiers in its middle, and is not one that can be cut before its pooling")
+        raise ValueError(f"name must be a network without auxiliary classifiers, got {name!r}")
     children = dict(network.named_children())
-    left_out = next((i for i, child in enumerate(children) if child in _ENDS), len(children))
+    left_out = next((i for i, child in enumerate(children) if child in _HEADS), len(children))
     kept = dict(list(children.items())[:left_out])
     if isinstance(kept.get("features"), nn.Sequential) and isinstance(kept["features"][-1], nn.MaxPool2d):
         kept["features"] = kept["features"][:-1]
     if isinstance(network, torchvision.models.DenseNet):
-        kept["relu"] = nn.ReLU()  # which it applies on its way to the pooling
-    trunk = nn.Sequential(OrderedDict(kept))  # its weights have the names they had
+        kept["relu"] = nn.ReLU()  # in a DenseNet, part of `forward` instead of a submodule
+    trunk = nn.Sequential(OrderedDict(kept))  # keeps the names of the weights
     _load(trunk, weights, name, [child for child in children if child not in kept])
     return trunk, IMAGENET_MEAN, IMAGENET_STD
 
 
 def _timm_trunk(name: str, weights: str | Path | None) -> Trunk:
-    """What makes the last map of features of a network of timm."""
+    """A network of timm up to its last feature map."""
     try:
         timm = import_module("timm")
     except ImportError as error:
         raise ValueError(f"timm:{name} needs the package timm: pip install timm") from error
     network = timm.create_model(name, pretrained=weights == "default", num_classes=0)
-    classifier = network.default_cfg["classifier"]
+    config = network.default_cfg
+    classifier = config["classifier"]
     _load(network, weights, f"timm:{name}", [classifier] if isinstance(classifier, str) else classifier)
-    about = network.default_cfg
-    return _TimmTrunk(network), about.get("mean", IMAGENET_MEAN), about.get("std", IMAGENET_STD)
+    return _TimmTrunk(network), config.get("mean", IMAGENET_MEAN), config.get("std", IMAGENET_STD)
 
 
 def _load(network: nn.Module, weights: str | Path | None, name: str, optional: Sequence[str]) -> None:
-    """Load weights from a file, if it is one that is asked for; those of the optional parts are of no use."""
+    """Load weights from a file, if `weights` is one; it may or may not hold those of the `optional` submodules."""
     if weights is None or weights == "default":
         return
     try:
@@ -164,24 +166,26 @@ def _load(network: nn.Module, weights: str | Path | None, name: str, optional: S
             state = safetensors.torch.load_file(weights)
         else:
             state = torch.load(weights, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever comes of reading a file that is not what it should be
-        raise ValueError(f"cannot read the weights of {name} from {weights}: {_line(error)}") from error
+    except Exception as error:  # torch and safetensors document no errors for malformed files
+        raise ValueError(f"cannot read the weights of {name} from {weights}: {_one_line(error)}") from error
     if not isinstance(state, dict):
         raise ValueError(f"{weights} must hold a state_dict, got {type(state).__name__}")
     try:
         missing, unexpected = network.load_state_dict(state, strict=False)
-    except RuntimeError as error:  # sizes that differ
-        raise ValueError(f"{weights} holds the weights of another network than {name}: {_line(error)}") from error
-    unexpected = [key for key in unexpected if not key.startswith(tuple(f"{part}." for part in optional))]
-    problems = [f"it lacks {_some(missing)}"] * bool(missing) + [f"it has also {_some(unexpected)}"] * bool(unexpected)
+    except RuntimeError as error:  # shapes differ
+        raise ValueError(f"{weights} must hold the weights of {name}: {_one_line(error)}") from error
+    unexpected = [key for key in unexpected if not key.startswith(tuple(f"{module}." for module in optional))]
+    problems = [
+        f"{label} {_abbreviate(keys)}" for label, keys in (("missing", missing), ("unexpected", unexpected)) if keys
+    ]
     if problems:
-        raise ValueError(f"{weights} holds the weights of another network than {name}: {'; '.join(problems)}")
+        raise ValueError(f"{weights} must hold the weights of {name}: {'; '.join(problems)}")
 
 
-def _some(keys: list[str], most: int = 5) -> str:
-    return ", ".join(keys[:most]) + (f" and {len(keys) - most} more" if len(keys) > most else "")
+def _abbreviate(keys: list[str], count: int = 5) -> str:
+    return ", ".join(keys[:count]) + (f" and {len(keys) - count} more" if len(keys) > count else "")
 
 
-def _line(error: Exception) -> str:
-    """What torch says on several lines, on one."""
+def _one_line(error: Exception) -> str:
+    """The message of an error, its lines joined."""
     return " ".join(str(error).split())

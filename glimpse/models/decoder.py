@@ -1,16 +1,16 @@
-"""The decoder: an LSTM that writes a sentence word by word, and reads from annotations before each word.
+"""The decoder: an LSTM that generates a sentence word by word, and reads annotations by attention before each word.
 
-Show, Attend and Tell (arXiv:1502.03044), 3.1.2 the LSTM decoder and 4.2.1 its gate. The decoder knows nothing of
-images: it writes about any annotations, those of a source sentence included (`sentence_encoder.py`), and reads them
-through `Attention`, hard or soft. One step serves teacher forcing, greedy, sampled and beam search.
+Show, Attend and Tell (arXiv:1502.03044), 3.1.2 the LSTM decoder and 4.2.1 its gate. The annotations may be those of an
+image or of a source sentence (`sentence_encoder.py`); `Attention` reads them, hard or soft. Teacher forcing, greedy
+decoding, sampling and beam search all use the same step.
 
-Departures from the paper. A word START begins a sentence; the authors' code begins with a vector of zeros. The gate is
-an option; the paper has it in the section on soft attention only, here it serves both reads. The output is the formula
-of the paper; the authors' code has a tanh before its last layer. Dropout, which the paper mentions without a place, is
-where the authors' code has it in the output: on h_t, and before the last layer.
+Departures from the paper. A sentence begins with the token START; the authors' code begins with a vector of zeros. The
+gate is an option, for hard and soft reads; the paper has it in the section on soft attention only. The output follows
+the formula of the paper; the authors' code has a tanh before its last layer. The paper does not say where dropout is
+applied; here, as in the authors' code, on h_t in the output and before the last layer.
 
-What is read goes two ways, into the recurrence and into the output, and need not be the same: with `output_context`, a
-caller gives the output something else, such as the expectation behind a hard read (`expected_context`).
+The context vector is an input of the recurrence and of the output. With `output_context`, the output can have another
+one, such as the expected context vector of a hard read (`expected_context`).
 
 Shapes: B batch, N words, L places, A annotation size, D state size, M embedding size, V vocabulary.
 """
@@ -30,25 +30,25 @@ OutputContext = Callable[[Reading[Categorical], Annotations], Tensor]  # to (B, 
 
 
 def expected_context(reading: Reading[Categorical], annotations: Annotations) -> Tensor:
-    """For the output, the expectation (B, A) of what could have been read, however it was read."""
+    """The expected context vector (B, A) of a reading, hard or soft; for use as `output_context`."""
     return annotations.expect(reading.attention)
 
 
 class DecoderState(NamedTuple):
     """The state of the LSTM."""
 
-    hidden: Tensor  # (B, D), h: what attention is asked with
+    hidden: Tensor  # (B, D), h, the query of the attention
     cell: Tensor  # (B, D), c
 
 
 class DecoderHidden(NamedTuple):
     """The result of one step, up to its last layer."""
 
-    output: Tensor  # (B, M), what the last layer makes the next word of
+    output: Tensor  # (B, M), the input of the last layer
     state: DecoderState  # after the step
-    reading: Reading[Categorical]  # what was read
-    context: Tensor  # (B, A), what the recurrence was given of it, before the gate
-    output_context: Tensor  # (B, A), what the output was given, before the gate
+    reading: Reading[Categorical]
+    context: Tensor  # (B, A), input of the recurrence, before the gate
+    output_context: Tensor  # (B, A), input of the output, before the gate
 
 
 class DecoderStep(NamedTuple):
@@ -56,30 +56,30 @@ class DecoderStep(NamedTuple):
 
     logits: Tensor  # (B, V), of the next word
     state: DecoderState  # after the step
-    reading: Reading[Categorical]  # what was read
-    context: Tensor  # (B, A), what the recurrence was given of it, before the gate
-    output_context: Tensor  # (B, A), what the output was given, before the gate
+    reading: Reading[Categorical]
+    context: Tensor  # (B, A), input of the recurrence, before the gate
+    output_context: Tensor  # (B, A), input of the output, before the gate
 
 
 class DecoderOutput(NamedTuple):
-    """The N steps with given words (teacher forcing): step t reads, takes in word t - 1 and predicts word t."""
+    """The result of N steps of teacher forcing: step t reads, with word t - 1 as input, and predicts word t."""
 
     logits: Tensor  # (B, N, V)
-    weights: Tensor  # (B, N, L): the attention
-    places: Tensor  # (B, N) int64: the place read; soft: the most likely one
-    log_probs: Tensor | None  # (B, N): of the places; None when soft
-    entropies: Tensor  # (B, N): of the attention
+    weights: Tensor  # (B, N, L), attention weights
+    places: Tensor  # (B, N) int64, the place read; soft: the most likely one
+    log_probs: Tensor | None  # (B, N), of the places; None when soft
+    entropies: Tensor  # (B, N), of the attention
 
 
 class Decoder(nn.Module):
-    """Writes a sentence word by word, reading from annotations before each word.
+    """Generates a sentence word by word, reading annotations before each word.
 
-    With z_t what is read by h_tm1, times the gate sigmoid(Linear(h_tm1)), a scalar, if there is one, and E y_tm1 the
-    embedding of the previous word:
+    With z_t the context vector read with the query h_tm1, times the scalar gate sigmoid(Linear(h_tm1)) if there is
+    one, and E y_tm1 the embedding of the previous word:
 
         h_t, c_t = LSTM([E y_tm1, z_t], h_tm1, c_tm1),   logits = L_o (E y_tm1 + L_h h_t + L_z z_t);
 
-    h_0 and c_0 are each one tanh layer of the mean of what can be read: of the annotations' values.
+    h_0 and c_0 are each one tanh layer of the mean of the annotations' values.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class Decoder(nn.Module):
         """Create the decoder.
 
         Args:
-            attention: Where to read; made for the same sizes of state and annotation.
+            attention: The attention, for states of size D and annotations of size A.
             vocabulary_size: Number V of words.
-            embed_dim: Size M of an embedded word; L_h and L_z lead to this size as well.
+            embed_dim: Size M of a word embedding; L_h and L_z map to this size as well.
             state_dim: Size D of the state.
             annotation_dim: Size A of an annotation.
-            dropout: Part of h_t (for the output alone) and of what L_o is given that is dropped in training. Drawn from
-                the noise of the step, so that it too depends on the seed alone.
-            gate: Whether a gate decides how much of what was read is used.
+            dropout: Dropout probability of h_t (in the output only) and of the input of L_o. It draws from the noise of
+                the step, so that it depends on the seed alone.
+            gate: Whether a gate scales the context vector.
         """
         super().__init__()
         if not 0 <= dropout < 1:
@@ -122,21 +122,21 @@ class Decoder(nn.Module):
 
     @property
     def mode(self) -> ReadMode:
-        """How the decoder reads unless told otherwise."""
+        """The read mode unless a call is given another."""
         return self.attention.mode
 
     def attention_parameters(self) -> list[nn.Parameter]:
-        """The parameters that decide where to look."""
+        """The parameters of the attention."""
         return list(self.attention.parameters())
 
     def initial_state(self, annotations: Annotations) -> DecoderState:
-        """Return the state before the first word, from the mean of the values that there are."""
+        """The state before the first word, from the mean of the annotations that are not masked."""
         values, mask = annotations.values, annotations.mask
         if mask is None:
             mean = values.mean(1)
         else:
-            there = mask.unsqueeze(-1)
-            mean = values.masked_fill(~there, 0).sum(1) / there.sum(1)
+            present = mask.unsqueeze(-1)
+            mean = values.masked_fill(~present, 0).sum(1) / present.sum(1)
         return DecoderState(self.initial_hidden(mean), self.initial_cell(mean))
 
     def step(
@@ -151,17 +151,17 @@ class Decoder(nn.Module):
         straight_through: bool = False,
         output_context: OutputContext | None = None,
     ) -> DecoderStep:
-        """Read, take in the previous word, and predict the next.
+        """Read a context vector, update the state with it and the previous word, and predict the next word.
 
         Args:
             word: (B,) int64, the previous word.
-            state: The state after it was predicted.
-            annotations: What to read from, prepared by `attention.annotate`.
-            mode: Read hard or soft; the attention's own mode if not given.
+            state: The state before the step.
+            annotations: What to read, from `attention.annotate`.
+            mode: Read mode, "hard" or "soft"; None: the attention's own mode.
             sample: Whether a hard read samples its place, or takes the most likely one (greedy).
-            noise: The random numbers of sampling and, in training, of dropout.
+            noise: Random numbers of sampling and, in training, of dropout; None: from torch's global generator.
             straight_through: Whether hard reads have the gradient of soft ones (see `attention.reading.read`).
-            output_context: What the output is given of a reading; if not given, what the recurrence is given.
+            output_context: Maps a reading to the context vector of the output; None: that of the recurrence.
         """
         if word.shape != annotations.values.shape[:1]:
             raise ValueError(
@@ -181,7 +181,7 @@ class Decoder(nn.Module):
         straight_through: bool,
         output_context: OutputContext | None,
     ) -> DecoderHidden:
-        """A step up to its last layer."""
+        """Compute a step up to its last layer."""
         reading = self.attention(
             state.hidden, annotations, mode=mode, sample=sample, noise=noise, straight_through=straight_through
         )
@@ -209,12 +209,12 @@ class Decoder(nn.Module):
         straight_through: bool = False,
         output_context: OutputContext | None = None,
     ) -> DecoderOutput:
-        """Predict given words, each from those before it (teacher forcing).
+        """Predict each word from those before it (teacher forcing).
 
         Args:
-            annotations: What to read from, prepared by `attention.annotate`.
-            words: (B, N + 1) int64, beginning with START; may be padded at the end with any words.
-            mode: See `step`, as for the rest.
+            annotations: What to read, from `attention.annotate`.
+            words: (B, N + 1) int64, beginning with START; shorter sentences may be padded with any word.
+            mode: See `step`.
             sample: See `step`.
             noise: See `step`.
             straight_through: See `step`.
@@ -223,7 +223,7 @@ class Decoder(nn.Module):
         batch = len(annotations.values)
         if words.dim() != 2 or len(words) != batch or words.shape[1] < 2:
             raise ValueError(
-                f"words must have shape ({batch}, N + 1): START and at least one word more for each example, "
+                f"words must have shape ({batch}, N + 1): START and at least one more word for each example, "
                 f"got {tuple(words.shape)}"
             )
         noise = noise or Noise()
@@ -233,13 +233,13 @@ class Decoder(nn.Module):
             steps.append(self._step(word, state, annotations, mode, sample, noise, straight_through, output_context))
             state = steps[-1].state
         readings = [step.reading for step in steps]
-        log_probs = [reading.log_prob for reading in readings]
+        log_probs = [reading.log_prob for reading in readings if reading.log_prob is not None]
         return DecoderOutput(
-            # The last layer is by far the largest: once for all words is faster than once for each.
+            # The last layer is by far the largest: one product for all words is faster than one for each.
             logits=self.to_words(torch.stack([step.output for step in steps], 1)),
             weights=torch.stack([reading.attention.weights for reading in readings], 1),
             places=torch.stack([reading.place for reading in readings], 1),
-            log_probs=None if log_probs[0] is None else torch.stack(log_probs, 1),
+            log_probs=torch.stack(log_probs, 1) if log_probs else None,
             entropies=torch.stack([reading.attention.entropy() for reading in readings], 1),
         )
 

@@ -1,10 +1,10 @@
-"""Early exit: stop taking glimpses of an image once its answer is certain enough.
+"""Early exit: stop taking glimpses of an image once the prediction is confident enough.
 
-Any classifier has a certainty, the probability that it gives its answer; a model with a halting unit has another, the
-probability that the unit gives to the answer being good enough. The answers are those of the whole rollout, cut off
-there. `evaluation/early_exit.py` picks the threshold on validation images.
+The stopping signal is either the confidence of the prediction (its class probability), which every classifier has, or
+the stopping probability predicted by a halting unit. Predictions equal those of the full rollout at the same step.
+`evaluation/early_exit.py` selects the threshold on validation images.
 
-Shapes: B batch, R images that are not done with yet.
+Shapes: B batch, R images still running.
 """
 
 from typing import Literal, NamedTuple, get_args
@@ -22,14 +22,14 @@ StoppingSignal = Literal["confidence", "halting"]
 
 
 class EarlyExit(NamedTuple):
-    """The answers of a rollout that stopped early."""
+    """The predictions of a rollout that stopped early."""
 
     logits: Tensor  # (B, classes)
-    num_glimpses: Tensor  # (B,): after how many glimpses each
+    num_glimpses: Tensor  # (B,), glimpses taken of each image
 
     @property
     def glimpses(self) -> Tensor:
-        """Old name of `num_glimpses`."""
+        """Deprecated name of `num_glimpses`."""
         return self.num_glimpses
 
 
@@ -46,49 +46,48 @@ def stop_early(
     boxes: Tensor | None = None,
     multi_label: bool = False,
 ) -> EarlyExit:
-    """Take as many glimpses of each image as it needs, at most T, and answer.
+    """Classify each image from as many glimpses as it needs, at most T.
 
-    An image is done with after the first glimpse whose certainty exceeds the threshold, and is left out of all that is
-    computed from then on.
+    An image stops after the first glimpse at which the signal exceeds the threshold; the remaining steps are computed
+    for the other images only.
 
     Args:
         model: The model.
-        images: As to `RecurrentAttention.forward`; `mode`, `sample`, `noise` and `boxes` too.
-        threshold: In [0, 1]: with 0 one glimpse is enough, with 1 none is. `evaluate.py score` picks one.
-        signal: What is certain: "confidence", the probability of the answer; "halting", the halting unit.
-        mode: Read hard or soft.
-        sample: Whether hard reads sample their places; greedy if not given.
-        noise: The random numbers to sample with.
-        boxes: Of the digits, for the oracle.
-        multi_label: Whether each class is a yes or no of its own.
+        images: (B, C, H, W), floating point in [0, 1] or uint8.
+        threshold: In [0, 1]: 0 stops after one glimpse, 1 never stops early. `evaluate.py score` selects one.
+        signal: "confidence", of the prediction, or "halting", the stopping probability of the halting unit.
+        mode: Read mode, "hard" or "soft"; None: the model's own mode.
+        sample: Whether hard reads sample their location, or take the most likely one (greedy).
+        noise: Random numbers of sampling and of random first glimpses; None: from torch's global generator.
+        boxes: (B, N, 4), of the digits in pixels; only the oracle policy uses them.
+        multi_label: Whether each class is predicted independently, by a sigmoid.
     """
     if not 0 <= threshold <= 1:
         raise ValueError(f"threshold must be in [0, 1], got {threshold}")
     if signal not in get_args(StoppingSignal):
         raise ValueError(f"signal must be one of {', '.join(get_args(StoppingSignal))}, got {signal!r}")
     if signal == "halting" and model.halt is None:
-        raise ValueError("signal='halting' needs a model with a halting unit")
+        raise ValueError("signal must be 'confidence' for a model without a halting unit, got 'halting'")
     scene = model.prepare(images, mode=mode, sample=sample, noise=noise, boxes=boxes)
     state = model.initial_state(len(images))
-    left = torch.arange(len(images), device=images.device)  # (R,)
+    running = torch.arange(len(images), device=images.device)  # (R,)
     logits = model.classify.weight.new_zeros(len(images), model.classify.out_features)
-    num_glimpses = torch.full_like(left, model.num_glimpses)
+    num_glimpses = torch.full_like(running, model.num_glimpses)
     for t in range(model.num_glimpses):
         state = model.look(t, state, scene).state
-        answers, certainty = _answers(state, signal, multi_label)
-        logits[left] = answers
-        done = certainty > threshold
-        num_glimpses[left[done]] = t + 1
-        going = (~done).nonzero().squeeze(1)
-        if not len(going):
+        logits[running], value = _logits_and_signal(state, signal, multi_label)
+        stops = value > threshold
+        num_glimpses[running[stops]] = t + 1
+        kept = (~stops).nonzero().squeeze(1)
+        if not len(kept):
             break
-        if len(going) < len(left):
-            left, state, scene = left[going], state.rows(going), scene.rows(going)
+        if len(kept) < len(running):
+            running, state, scene = running[kept], state.rows(kept), scene.rows(kept)
     return EarlyExit(logits, num_glimpses)
 
 
-def _answers(state: State, signal: StoppingSignal, multi_label: bool) -> tuple[Tensor, Tensor]:
-    """The logits (R, classes) of a state after a glimpse, and how certain they are (R,), in [0, 1]."""
+def _logits_and_signal(state: State, signal: StoppingSignal, multi_label: bool) -> tuple[Tensor, Tensor]:
+    """The logits (R, classes) after a glimpse, and the stopping signal (R,) in [0, 1]."""
     logits, halt_logits = state.logits, state.halt_logits
     assert logits is not None
     if signal == "halting":

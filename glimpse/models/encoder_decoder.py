@@ -1,10 +1,10 @@
-"""Encoder and decoder joined: captioner and translator, which share all but the encoder.
+"""Encoder-decoder models with attention: a captioner and a translator, which differ in their encoder only.
 
-Shapes: B batch, N words, L places, A annotation size, V vocabulary.
+Shapes: B batch, C channels, H height, W width, N words, L places, A annotation size.
 """
 
 import math
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,44 +15,48 @@ from glimpse.attention.reading import renamed_keywords
 from glimpse.attention.self_attention import SelfAttentionStack
 from glimpse.attention.settings import ReadMode
 from glimpse.models.decoder import Decoder, DecoderOutput, OutputContext
-from glimpse.models.sentence_encoder import Sentences
+from glimpse.models.image_encoders import Encoder
+from glimpse.models.sentence_encoder import SentenceEncoder, Sentences
+
+SourceEncoder = TypeVar("SourceEncoder", Encoder, SentenceEncoder)
 
 
-class EncoderDecoder(nn.Module):
-    """An encoder that makes annotations of its source, and a decoder that writes a sentence while it reads them."""
+class EncoderDecoder(nn.Module, Generic[SourceEncoder]):
+    """An encoder that annotates a source, and a decoder that reads the annotations to generate a sentence."""
 
     average_reward: Tensor
 
-    def __init__(self, *, encoder: nn.Module, decoder: Decoder, mixer: SelfAttentionStack | None = None):
-        """Join the parts.
+    def __init__(self, *, encoder: SourceEncoder, decoder: Decoder, mixer: SelfAttentionStack | None = None):
+        """Assemble the model.
 
         Args:
-            encoder: Makes annotations of size `out_dim`, which it must expose; of what, the subclasses say.
+            encoder: Maps a source to annotations of size `encoder.out_dim`.
             decoder: The decoder.
-            mixer: Self-attention, by which annotations look at each other before they are read. It stands apart from
-                the encoder, so that it learns where that is frozen, and takes annotations that were kept.
+            mixer: Self-attention over the annotations; None: none. It is not part of the encoder, so that it learns
+                with a frozen encoder and applies to cached annotations.
         """
         super().__init__()
         if encoder.out_dim != decoder.annotation_dim:
             raise ValueError(
-                f"the decoder reads annotations of size {decoder.annotation_dim}, the encoder makes {encoder.out_dim}"
+                f"decoder.annotation_dim must be {encoder.out_dim}, the size of the encoder's annotations, "
+                f"got {decoder.annotation_dim}"
             )
-        self.encoder: Any = encoder
+        self.encoder: SourceEncoder = encoder
         self.mixer = mixer
         self.decoder = decoder
-        self.register_buffer("average_reward", torch.tensor(math.inf))  # of the last batches; infinite before any
+        self.register_buffer("average_reward", torch.tensor(math.inf))  # running mean; infinite before the first batch
 
     @property
     def mode(self) -> ReadMode:
-        """How it reads unless told otherwise."""
+        """The read mode of the decoder unless it is given another."""
         return self.decoder.mode
 
     def attention_parameters(self) -> list[nn.Parameter]:
-        """The parameters that decide where to look."""
+        """The parameters of the decoder's attention."""
         return self.decoder.attention_parameters()
 
     def annotate(self, source: Any, *, noise: Noise | None = None) -> Annotations:
-        """Prepare a source to be read; the noise is that of dropout in training."""
+        """Encode a source as annotations; the noise is that of dropout in training."""
         raise NotImplementedError
 
     @renamed_keywords(how="mode")
@@ -67,7 +71,7 @@ class EncoderDecoder(nn.Module):
         straight_through: bool = False,
         output_context: OutputContext | None = None,
     ) -> DecoderOutput:
-        """Predict given words of a source (see `annotate`, and `Decoder.forward` for the rest)."""
+        """Predict each word from those before it and a source (see `annotate` and `Decoder.forward`)."""
         noise = noise or Noise()
         return self.decoder(
             self.annotate(source, noise=noise),
@@ -80,39 +84,35 @@ class EncoderDecoder(nn.Module):
         )
 
 
-class Captioner(EncoderDecoder):
-    """Captions an image.
-
-    The encoder maps images (B, C, H, W) to annotations (B, L, out_dim), and has `grid(height, width)`, the rows and
-    columns of the L places in images of that size (see `image_encoders.py`).
-    """
+class Captioner(EncoderDecoder[Encoder]):
+    """Captions images; the encoder maps images (B, C, H, W) to annotations (B, L, A) on a grid of places."""
 
     def __init__(
         self,
         *,
-        encoder: nn.Module,
+        encoder: Encoder,
         decoder: Decoder,
         mixer: SelfAttentionStack | None = None,
         image_size: tuple[int, int] | None = None,
     ):
-        """Join the parts (see `EncoderDecoder`).
+        """Assemble the model (see `EncoderDecoder`).
 
         Args:
-            encoder: From images to annotations.
+            encoder: Maps images to annotations.
             decoder: The decoder.
-            mixer: Self-attention between encoder and decoder.
-            image_size: Height and width of the images whose annotations may come encoded. Only a window needs it.
+            mixer: Self-attention over the annotations; None: none.
+            image_size: Height and width of the images behind cached annotations; only an attention window needs it.
         """
         super().__init__(encoder=encoder, decoder=decoder, mixer=mixer)
         self.image_size = image_size
 
     def annotate(self, source: Tensor | Annotations, *, noise: Noise | None = None) -> Annotations:
-        """Prepare images to be read.
+        """Encode images as annotations.
 
         Args:
-            source: (B, C, H, W), what the encoder takes; or (B, L, A), floating point, what it would make of them,
-                kept from an earlier time; or annotations already prepared, which stay as they are.
-            noise: Of no use: the encoders of images draw no random numbers.
+            source: Images (B, C, H, W); or their encodings (B, L, A), floating point, such as cached ones; or
+                annotations, which are returned as they are.
+            noise: Unused: image encoders draw no random numbers.
         """
         if isinstance(source, Annotations):
             return source
@@ -127,18 +127,18 @@ class Captioner(EncoderDecoder):
         attention, grid = self.decoder.attention, None
         if attention.window is not None:
             if size is None:
-                raise ValueError("image_size must be given for a window on images that come encoded, got None")
+                raise ValueError("image_size must be given for a window over images that come encoded, got None")
             grid = self.encoder.grid(*size)
         if self.mixer is not None:
             annotations = self.mixer(annotations)
         return attention.annotate(annotations, grid=grid)
 
 
-class Translator(EncoderDecoder):
-    """Translates a sentence; the encoder is a `SentenceEncoder`."""
+class Translator(EncoderDecoder[SentenceEncoder]):
+    """Translates sentences; the encoder maps each word of a sentence to an annotation."""
 
     def annotate(self, source: Sentences, *, noise: Noise | None = None) -> Annotations:
-        """Prepare sentences to be read; the noise is that of dropout in training."""
+        """Encode sentences as annotations; the noise is that of dropout in training."""
         annotations, mask = self.encoder(source, noise=noise)
         if self.mixer is not None:
             annotations = self.mixer(annotations, mask)

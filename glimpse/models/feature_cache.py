@@ -1,15 +1,14 @@
-"""Features kept on the disk: what a frozen encoder makes of each photograph, computed once.
+"""Cache of image features on disk: the annotations that a frozen encoder makes of each photograph, computed once.
 
 A folder holds the features of the three splits:
 
-    features.json   what they are features of: encoder, weights, images, sizes
-    done.json       how many images of each split are done
-    train.f16       the annotations (L, A) of one image after the other, as little-endian 16-bit floats; so with
-                    valid.f16 and test.f16
+    features.json   metadata: encoder, hashes of weights and images, shapes
+    done.json       number of images of each split that are done
+    train.f16       the annotations (L, A) of all images in order, as little-endian 16-bit floats; valid.f16 and
+                    test.f16 likewise
 
-Images are added at the end of a file, and counted once they are on the disk: a process killed at any moment leaves
-whole images and a true count, and the next goes on from there. Features of anything else than what is asked for are
-neither used nor overwritten.
+Features are appended to a file, and counted once they are on disk: if the process is killed at any moment, the count is
+correct, and the next process resumes from it. A cache made with other metadata is neither used nor overwritten.
 
 Shapes: B batch, L places, A annotation size.
 """
@@ -30,7 +29,8 @@ from filelock import FileLock, Timeout
 from torch import Tensor
 from tqdm import tqdm
 
-from glimpse.data.captions import CaptionSplits, StoredCaptions
+from glimpse.data.base import Splits
+from glimpse.data.captions import CaptionDataset, StoredCaptions
 from glimpse.data.photo_captions import PhotoCaptions
 from glimpse.distributed import Processes
 from glimpse.errors import DataError
@@ -40,22 +40,22 @@ from glimpse.models.inference import evaluating
 
 FORMAT = "glimpse-features-1"
 NUMBER = np.dtype("<f2")
-_ABOUT, _DONE, _LOCK = "features.json", "done.json", ".lock"
-_SAVED = 256  # images after which what is done is made safe
+_METADATA, _DONE, _LOCK = "features.json", "done.json", ".lock"
+_SYNC_INTERVAL = 256  # images from one fsync to the next
 
 
 class FeatureDataset(StoredCaptions):
-    """Photographs whose features are on the disk: the same batches with features for images, and nothing decoded.
+    """Photographs with cached features: the same batches as of `photos`, with features in place of images.
 
-    `image_shape` is that of the photographs, which `photos` still has.
+    `image_shape` is that of the photographs.
     """
 
     def __init__(self, *, photos: PhotoCaptions, features: np.ndarray):
-        """Keeps the arguments.
+        """Create the data set.
 
         Args:
-            photos: the photographs.
-            features: (images, L, A) float16, of each of them; usually a memory map.
+            photos: The photographs.
+            features: (images, L, A) float16, usually a memory map.
         """
         super().__init__(split=photos.split, captions=photos.captions, image_shape=photos.image_shape)
         self.photos = photos
@@ -67,7 +67,7 @@ class FeatureDataset(StoredCaptions):
 
 
 def cache_features(
-    splits: CaptionSplits,
+    splits: Splits[CaptionDataset],
     encoder: Encoder,
     folder: str | Path,
     *,
@@ -75,28 +75,28 @@ def cache_features(
     batch_size: int,
     processes: Processes,
     log: Callable[[str], None] = print,
-) -> CaptionSplits:
-    """Replaces photographs by their features, which are computed and kept unless they have been.
+) -> Splits[CaptionDataset]:
+    """Replace photographs by their features, computing those that are not in the cache.
 
-    Of several processes the first one computes, the others wait; all have to see the folder.
+    Of several processes, the main one computes and the others wait; all must see the same folder.
 
     Args:
-        splits: three `PhotoCaptions`.
-        encoder: what makes the features. It must be frozen, and goes to the device of the process.
-        folder: where to keep them; none yet, an empty one, or one with these features, all or some.
-        name: of the encoder, to tell the user which it was.
-        batch_size: images to encode at a time.
-        processes: who shares the work, and where to compute.
-        log: told in a line what is about to be computed, if anything is.
+        splits: Three `PhotoCaptions`.
+        encoder: Frozen; it is moved to the device of the process.
+        folder: The cache. It may not exist, be empty, or hold these features, complete or not.
+        name: Name of the encoder, for the metadata and error messages.
+        batch_size: Images encoded at a time.
+        processes: The processes of the run, and their device.
+        log: Called with a line about the features that will be computed, if any.
 
     Returns:
         Three `FeatureDataset`.
 
     Raises:
-        DataError: If the folder holds something else, another process is writing there, or the disk is too small.
+        DataError: If the folder holds anything else, another process is writing to it, or the disk is too small.
     """
     if any(parameter.requires_grad for parameter in encoder.parameters()):
-        raise ValueError("the encoder must be frozen: features that are kept do not follow what it learns")
+        raise ValueError("encoder must be frozen, got parameters that require gradients: their features would change")
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     cache = _Cache(Path(folder), splits, encoder, name)
@@ -108,10 +108,10 @@ def cache_features(
                     for _ in cache.fill(encoder.to(processes.device), batch_size, log):
                         _all_processes(processes, False)
         except OSError as error:
-            raise DataError(f"cannot keep features in {folder}: {error.strerror or error}") from error
+            raise DataError(f"cannot write features to {folder}: {error.strerror or error}") from error
         _all_processes(processes, True)
     else:
-        # A meeting whenever some images are done: processes that wait for all of them would give up at some time.
+        # One collective call whenever some images are done: a single one at the end would time out.
         while not _all_processes(processes, False):
             pass
         cache.check()
@@ -119,20 +119,20 @@ def cache_features(
 
 
 def _all_processes(processes: Processes, finished: bool) -> bool:
-    """Wait for all processes; whether the main one has finished."""
+    """Wait for all processes; return whether the main one has finished."""
     return bool(processes.mean(torch.tensor(float(finished and processes.main), device=processes.device)) > 0)
 
 
 class _Cache:
     """A folder of features."""
 
-    def __init__(self, folder: Path, splits: CaptionSplits, encoder: Encoder, name: str):
+    def __init__(self, folder: Path, splits: Splits[CaptionDataset], encoder: Encoder, name: str):
         self.folder = folder
         self.splits: dict[str, PhotoCaptions] = splits._asdict()
         _, height, width = splits.train.image_shape
         self.shape = (math.prod(encoder.grid(height, width)), encoder.out_dim)  # L, A
-        self.bytes = math.prod(self.shape) * NUMBER.itemsize  # of an image
-        self.about = {
+        self.image_bytes = math.prod(self.shape) * NUMBER.itemsize
+        self.metadata = {
             "format": FORMAT,
             "encoder": name,
             "weights": _hash_weights(encoder),
@@ -142,18 +142,20 @@ class _Cache:
         }
 
     def check(self) -> None:
-        """Raises an error if the folder holds anything else than these features."""
-        if not (self.folder / _ABOUT).exists():
+        """Refuse a folder that holds anything but these features."""
+        if not (self.folder / _METADATA).exists():
             if self.folder.exists() and (not self.folder.is_dir() or self._has_other_files()):
-                raise DataError(f"{self.folder} holds something else than features; choose another folder for them")
+                raise DataError(f"{self.folder} must be empty or a cache of features, got other files")
             return
-        before = self._read(_ABOUT)
+        stored = self._read(_METADATA)
         changes = [
-            f"{key} was {before.get(key)}, is {value}" for key, value in self.about.items() if before.get(key) != value
+            f"{key} was {stored.get(key)}, is {value}"
+            for key, value in self.metadata.items()
+            if stored.get(key) != value
         ]
         if changes:
             raise DataError(
-                f"the features in {self.folder} are others than those asked for: {'; '.join(changes)}; "
+                f"the features in {self.folder} do not match the encoder and images: {'; '.join(changes)}; "
                 "delete the folder, or choose another"
             )
 
@@ -161,7 +163,7 @@ class _Cache:
         return any(path.name != _LOCK and not path.name.endswith(".tmp") for path in self.folder.iterdir())
 
     def done(self) -> dict[str, int]:
-        """How many images of each split are done, as far as the files go."""
+        """Number of images of each split that are done, checked against the sizes of the files."""
         done = self._read(_DONE) if (self.folder / _DONE).exists() else dict.fromkeys(self.splits, 0)
         for split, photos in self.splits.items():
             path, count = self._path(split), done.get(split)
@@ -171,10 +173,10 @@ class _Cache:
                     "delete the folder, or choose another"
                 )
             size = path.stat().st_size if path.exists() else 0
-            if size < count * self.bytes:
+            if size < count * self.image_bytes:
                 raise DataError(
-                    f"{path} is broken: it must have {count * self.bytes:,} bytes for the {count:,} images that are "
-                    f"done, got {size:,}; delete the folder, or choose another"
+                    f"{path} is broken: it must have {count * self.image_bytes:,} bytes for the {count:,} images that "
+                    f"are done, got {size:,}; delete the folder, or choose another"
                 )
         return {split: done[split] for split in self.splits}
 
@@ -182,19 +184,19 @@ class _Cache:
         """Whether all images are done."""
         return all(len(self.splits[split]) == count for split, count in self.done().items())
 
-    def open(self) -> CaptionSplits:
-        """The splits, with their features."""
+    def open(self) -> Splits[CaptionDataset]:
+        """The splits with their features."""
         if not self.finished():
-            raise DataError(f"{self.folder} must be the same folder for all processes, but here it is not complete")
+            raise DataError(f"{self.folder} must be the same folder for all processes, got one that is not complete")
         data = []
         for split, photos in self.splits.items():
             features = np.memmap(self._path(split), NUMBER, mode="r", shape=(len(photos), *self.shape))
             data.append(FeatureDataset(photos=photos, features=np.asarray(features)))
-        return CaptionSplits(*data)
+        return Splits(*data)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps other processes from writing; the system takes the lock back whichever way this one ends."""
+        """Hold the folder's lock, which the system releases even if the process is killed."""
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(self.folder / _LOCK, timeout=0):
@@ -205,25 +207,25 @@ class _Cache:
             ) from error
 
     def fill(self, encoder: Encoder, batch_size: int, log: Callable[[str], None]) -> Iterator[None]:
-        """Computes what is missing, and yields whenever what is done has been made safe."""
-        self.check()  # once more: another process may have been here before the lock
+        """Compute the missing features; yield whenever those computed so far are on disk."""
+        self.check()  # again: another process may have written before this one got the lock
         done, images = self.done(), sum(map(len, self.splits.values()))
         ready = sum(done.values())
         places, size = self.shape
-        going_on = f"; {ready:,} are done" if ready else ""
+        resumed = f"; {ready:,} are done" if ready else ""
         log(
-            f"Features of {images:,} images, {places:,} x {size:,} each: {images * self.bytes / 1e9:.3g} GB "
-            f"in {self.folder}{going_on}"
+            f"Features of {images:,} images, {places:,} x {size:,} each: {images * self.image_bytes / 1e9:.3g} GB "
+            f"in {self.folder}{resumed}"
         )
-        needed, free = (images - ready) * self.bytes, shutil.disk_usage(self.folder).free
+        needed, free = (images - ready) * self.image_bytes, shutil.disk_usage(self.folder).free
         if needed > free:
             raise DataError(
                 f"the disk of {self.folder} must have {needed / 1e9:.3g} GB free for the features, "
-                f"got {free / 1e9:.3g} GB; choose another folder, or keep no features"
+                f"got {free / 1e9:.3g} GB; choose another folder, or no cache"
             )
         for leftover in self.folder.glob(".*.tmp"):
             leftover.unlink(missing_ok=True)
-        write_atomically(self.folder / _ABOUT, (json.dumps(self.about, indent=2) + "\n").encode())
+        write_atomically(self.folder / _METADATA, (json.dumps(self.metadata, indent=2) + "\n").encode())
         with tqdm(total=images, initial=ready, desc="encoding", unit="image", leave=False, disable=None) as bar:
             for split in self.splits:
                 for count in self._fill(split, done[split], encoder, batch_size, bar):
@@ -232,36 +234,36 @@ class _Cache:
                     yield
 
     def _fill(self, split: str, first: int, encoder: Encoder, batch_size: int, bar: tqdm) -> Iterator[int]:
-        """Computes the features of a split from an image on; yields how many are on the disk."""
+        """Compute the features of a split from image `first` on; yield how many images are on disk."""
         photos = self.splits[split]
         starts = range(first, len(photos), batch_size)
         batches = [list(range(start, min(start + batch_size, len(photos)))) for start in starts]
-        safe = first
+        synced = first
         with open(self._path(split), "ab") as file:
-            file.truncate(first * self.bytes)  # a process that was killed may have left more, or half an image
+            file.truncate(first * self.image_bytes)  # a killed process may have left uncounted bytes
             for rows, images in zip(batches, photos.read(batches), strict=True):
                 file.write(self._encode(encoder, images, [photos.files[row] for row in rows]))
                 bar.update(len(rows))
                 count = rows[-1] + 1
-                if count - safe >= _SAVED or count == len(photos):
+                if count - synced >= _SYNC_INTERVAL or count == len(photos):
                     file.flush()
                     os.fsync(file.fileno())
-                    safe = count
+                    synced = count
                     yield count
 
     def _encode(self, encoder: Encoder, images: Tensor, files: list[Path]) -> bytes:
-        """The features (B, L, A) of images (B, C, H, W), as they are kept."""
+        """The features (B, L, A) of images (B, C, H, W) in the format of the cache."""
         with evaluating(encoder), torch.no_grad():
             features = encoder(images.to(encoder.pixel_mean.device)).cpu()
-        kept = features.half()
-        fits = kept.isfinite().flatten(1).all(1)
-        if not fits.all():
-            index = int((~fits).nonzero()[0, 0])
+        halved = features.half()
+        is_finite = halved.isfinite().flatten(1).all(1)
+        if not is_finite.all():
+            index = int((~is_finite).nonzero()[0, 0])
             raise DataError(
-                f"features must be finite and below 65,520 to be kept as 16-bit floats, "
+                f"features must be finite and below 65,520 to be stored as 16-bit floats, "
                 f"got {features[index].abs().max():.3g} of {files[index]}"
             )
-        return kept.numpy().astype(NUMBER).tobytes()
+        return halved.numpy().astype(NUMBER).tobytes()
 
     def _path(self, split: str) -> Path:
         return self.folder / f"{split}.f16"
@@ -278,7 +280,7 @@ class _Cache:
 
 
 def _hash_weights(encoder: Encoder) -> str:
-    """The sha256 of all weights and buffers with their names, shapes and types."""
+    """The SHA-256 of all weights and buffers with their names, dtypes and shapes."""
     sha256 = hashlib.sha256()
     for key, value in sorted(encoder.state_dict().items()):
         sha256.update(f"{key} {value.dtype} {tuple(value.shape)}\n".encode())
@@ -287,7 +289,7 @@ def _hash_weights(encoder: Encoder) -> str:
 
 
 def _hash_files(photos: PhotoCaptions) -> str:
-    """The number of files, and the sha256 of their names, sizes and times of change, in their order."""
+    """The number of files, and the SHA-256 of their names, sizes and modification times, in order."""
     sha256 = hashlib.sha256()
     for file in photos.files:
         try:

@@ -1,18 +1,20 @@
-"""Glimpses: where they can be, the networks that make vectors of them, and the core that takes these in.
+"""Glimpses on the plane and on a grid, the glimpse network that encodes them, and the recurrent core.
 
-Recurrent Models of Visual Attention (arXiv:1406.6247), the design of its experiments. The glimpse network joins what
-was seen and where: g = relu(Linear(what) + Linear(where)) with what = relu(Linear(patches)) and where =
-relu(Linear(location)); the core is h_t = relu(Linear(h_tm1) + Linear(g_t)). Departures, by choice of the user: a
-convolutional "what" path, and GRU and LSTM cores.
+Recurrent Models of Visual Attention (arXiv:1406.6247), the networks of its experiments. The glimpse network combines
+what was read with where: g = relu(Linear(what) + Linear(where)) with what = relu(Linear(patches)) and where =
+relu(Linear(location)); the core is h_t = relu(Linear(h_tm1) + Linear(g_t)). Options beyond the paper: a convolutional
+"what" path, and GRU and LSTM cores.
 
-A glimpse is at a point of the plane, or at a cell of a grid. Both have the same methods: `prepare` makes images ready,
-`attention` chooses a place, `attention_at` is the attention to a given place, `encode` makes a glimpse vector of what
-was read, `pixels_read` and `patches_read` say what was seen.
+A glimpse is read at a point of the plane (`PlaneGlimpses`) or at a cell of a grid (`GridGlimpses`). Both have the same
+members: `prepare` makes images into a memory to read from, `attention` chooses where, `attention_at` is the attention
+to a given location, `encode` makes a glimpse vector of a reading, `pixels_read` and `patches_read` report what was
+read.
 
 Shapes: B batch, L cells of the grid, K scales, C channels, G patch side, P numbers of a location (2 on the plane),
-D state size.
+D state.
 """
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Literal
 
@@ -28,16 +30,17 @@ from glimpse.attention.settings import ReadMode
 from glimpse.config.registry import Registry
 from glimpse.models.rollout import CoreState, Glimpse
 
-What = Literal["fc", "conv"]
-Core = Literal["rnn", "gru", "lstm"]
+WhatKind = Literal["fc", "conv"]
+CoreKind = Literal["rnn", "gru", "lstm"]
 
 
 def what_path(
-    kind: What, *, in_channels: int, patch_size: int, out_dim: int, conv_channels: int = 32, conv_layers: int = 2
+    kind: WhatKind, *, in_channels: int, patch_size: int, out_dim: int, conv_channels: int = 32, conv_layers: int = 2
 ) -> nn.Sequential:
-    """Build the network from patches (B, K*C, G, G) to features (B, out_dim).
+    """Make the network from patches (B, K*C, G, G) to features (B, out_dim).
 
-    "fc" is the paper's single layer. "conv" is two or more 3 x 3 convolutions, the second of stride 2, before it.
+    "fc" is the paper's fully connected layer; "conv" has two or more 3 x 3 convolutions before it, the second of
+    stride 2.
     """
     if kind == "fc":
         return nn.Sequential(nn.Flatten(), nn.Linear(in_channels * patch_size**2, out_dim), nn.ReLU())
@@ -54,9 +57,9 @@ def what_path(
 
 
 def initialize(network: nn.Module) -> None:
-    """Draw the weights of layers that ReLUs follow so that signals keep their size (He et al., arXiv:1502.01852).
+    """Initialize layers that are followed by ReLUs: He normal weights (arXiv:1502.01852), zero biases.
 
-    torch's own initial weights shrink what passes each layer, so that at first all glimpses look nearly alike.
+    torch's default initialization shrinks the signal at every layer, so that all glimpse vectors begin nearly equal.
     """
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
@@ -66,7 +69,7 @@ def initialize(network: nn.Module) -> None:
 
 
 class GlimpseNetwork(nn.Module):
-    """Joins what was seen and where it was seen into one vector."""
+    """Encodes patches and the location they were read at as one glimpse vector."""
 
     pixel_mean: Tensor
     pixel_std: Tensor
@@ -76,7 +79,7 @@ class GlimpseNetwork(nn.Module):
         *,
         in_channels: int,
         patch_size: int,
-        what: What = "fc",
+        what: WhatKind = "fc",
         what_dim: int = 128,
         where_dim: int = 128,
         out_dim: int = 256,
@@ -89,16 +92,16 @@ class GlimpseNetwork(nn.Module):
         """Create the network.
 
         Args:
-            in_channels: Channels of a glimpse: number of scales times channels of the image.
+            in_channels: Channels K*C of a patch: number of scales times channels of the image.
             patch_size: Side G of a patch.
-            what: Kind of the "what" path.
+            what: The "what" path, "fc" or "conv" (see `what_path`).
             what_dim: Size of the "what" features.
             where_dim: Size of the "where" features.
             out_dim: Size of the glimpse vector.
-            conv_channels: Channels of the last convolution of a convolutional "what" path.
-            conv_layers: Number of its convolutions.
+            conv_channels: Channels of the convolutions of the "what" path; the first has half as many.
+            conv_layers: Number of convolutions of the "what" path.
             location_dim: Numbers P of a location.
-            pixel_mean: Subtracted from the patches. Normalizing after reading keeps the background the background.
+            pixel_mean: Subtracted from the patches. Normalizing the image instead would make its padded edge visible.
             pixel_std: Divides the patches.
         """
         super().__init__()
@@ -119,24 +122,25 @@ class GlimpseNetwork(nn.Module):
         self.register_buffer("pixel_std", torch.tensor(float(pixel_std)))
 
     def forward(self, patches: Tensor, location: Tensor) -> Tensor:
-        """Encode patches (B, K*C, G, G) seen at location (B, P) as a glimpse vector (B, out_dim)."""
+        """Encode patches (B, K*C, G, G) read at location (B, P) as a glimpse vector (B, out_dim)."""
         what = self.what((patches - self.pixel_mean) / self.pixel_std)
         return torch.relu(self.join_what(what) + self.join_where(self.where(location)))
 
 
 class RecurrentCore(nn.Module):
-    """Takes in one glimpse vector at a time; its state is all that is remembered."""
+    """The recurrent network over glimpse vectors."""
 
     initial_output: nn.Parameter | None
 
-    def __init__(self, *, kind: Core = "gru", input_dim: int, state_dim: int, learn_initial: bool = False):
+    def __init__(self, *, kind: CoreKind = "gru", input_dim: int, state_dim: int, learn_initial: bool = False):
         """Create the core.
 
         Args:
             kind: "rnn" (with ReLU, the paper's), "gru" or "lstm".
             input_dim: Size of the glimpse vector.
             state_dim: Size D of the state.
-            learn_initial: Whether h_0 is learned (else zero), so that the first place to look can be.
+            learn_initial: Whether h_0 is a parameter, so that attention can learn to place the first glimpse;
+                otherwise it is zero.
         """
         super().__init__()
         cells = {
@@ -152,25 +156,27 @@ class RecurrentCore(nn.Module):
         self.initial_output = nn.Parameter(torch.randn(state_dim) * 0.1) if learn_initial else None
 
     def initial(self, batch: int) -> CoreState:
-        """Return the state before anything was seen."""
+        """The state before the first glimpse."""
         zeros = self.cell.weight_hh.new_zeros(batch, self.state_dim)
-        # A sum, not a view of the parameter: counting multiply-adds cannot follow a view made in inference mode.
+        # A sum and not an expanded view: the FLOP counter cannot follow a view made in inference mode.
         output = zeros if self.initial_output is None else zeros + self.initial_output
         return (output, zeros) if self.kind == "lstm" else (output,)
 
     def forward(self, glimpse: Tensor, state: CoreState) -> CoreState:
-        """Take in a glimpse vector (B, input_dim)."""
+        """Update the state with a glimpse vector (B, input_dim)."""
         if self.kind == "lstm":
             return self.cell(glimpse, state)
         return (self.cell(glimpse, state[0]),)
 
 
-GLIMPSES: Registry[type[nn.Module]] = Registry("attention.kind")
+GLIMPSES: "Registry[Callable[..., PlaneGlimpses | GridGlimpses]]" = Registry("attention.kind")
 
 
 @GLIMPSES.register("plane")
 class PlaneGlimpses(nn.Module):
     """Glimpses at points of the plane."""
+
+    on_plane: Literal[True] = True
 
     def __init__(self, *, sensor: Sensor, network: GlimpseNetwork, attention: LocationAttention):
         super().__init__()
@@ -179,7 +185,7 @@ class PlaneGlimpses(nn.Module):
         self.attention = attention
 
     def prepare(self, images: Tensor, *, num_reads: int, detach: bool = False) -> View:
-        """Make images (B, C, H, W) ready for so many hard reads; there is nothing to `detach`."""
+        """Prepare images (B, C, H, W) for a number of hard reads; `detach` has no effect on the plane."""
         return self.sensor.view(images, num_reads)
 
     def attention_at(self, memory: View, location: Tensor) -> Gaussian:
@@ -187,16 +193,16 @@ class PlaneGlimpses(nn.Module):
         return self.attention.at_fixed_std(location)
 
     def encode(self, reading: Reading[Gaussian]) -> Glimpse:
-        """Encode what was read, and where."""
+        """Encode the patches read, and their location."""
         location = reading.place
         return Glimpse(self.network(reading.context, location), location, reading.attention.std)
 
     def pixels_read(self, num_glimpses: int) -> int:
-        """How many numbers a rollout takes in, per channel."""
+        """How many values a rollout reads per channel."""
         return num_glimpses * self.sensor.num_scales * self.sensor.patch_size**2
 
     def patches_read(self, view: View, glimpse: Glimpse, mode: ReadMode) -> Tensor:
-        """The patches (B, K*C, G, G) that the glimpse was made of; soft: their expectation."""
+        """The patches (B, K*C, G, G) that the glimpse encodes; soft: their expectation."""
         if mode == "hard":
             return view.at(glimpse.location)
         return view.expect(Gaussian(glimpse.location, glimpse.std))
@@ -204,12 +210,13 @@ class PlaneGlimpses(nn.Module):
 
 @GLIMPSES.register("grid")
 class GridGlimpses(nn.Module):
-    """Glimpses at the cells of a grid: all encoded once, as the annotations of the image, then attended to."""
+    """Glimpses at the cells of a grid: encoded once as annotations of the image, then read by attention."""
 
+    on_plane: Literal[False] = False
     cells: Tensor
 
     def __init__(self, *, sensor: Sensor, network: GlimpseNetwork, attention: Attention, grid: tuple[int, int]):
-        """Join the parts; `grid` is the number of rows and columns, spread evenly over the image."""
+        """Assemble the parts; `grid` is the number of rows and columns of cells, spread evenly over the image."""
         super().__init__()
         self.sensor = sensor
         self.network = network
@@ -221,7 +228,7 @@ class GridGlimpses(nn.Module):
         )  # (L, 2)
 
     def prepare(self, images: Tensor, *, num_reads: int, detach: bool = False) -> Annotations:
-        """Take and encode all L glimpses of images (B, C, H, W); `detach` them from what decides where to look."""
+        """Encode the glimpses at all L cells of images (B, C, H, W); `detach` the attention's keys from them."""
         batch, places = len(images), len(self.cells)
         view = self.sensor.view(images, places)
         patches = torch.stack([view.at(cell.expand(batch, 2)) for cell in self.cells], 1)  # (B, L, K*C, G, G)
@@ -230,12 +237,12 @@ class GridGlimpses(nn.Module):
         return self.attention.annotate(encoded.view(batch, places, -1), grid=self.grid, detach_keys=detach)
 
     def attention_at(self, memory: Annotations, location: Tensor) -> Categorical:
-        """The attention to a given location (B, 2): to the cell next to it, and to no other."""
+        """The attention to a given location (B, 2): all weight on the nearest cell."""
         cell = (location.unsqueeze(1) - self.cells).square().sum(-1).argmin(1)
         return Categorical.one_hot(cell, len(self.cells), memory.values.dtype)
 
     def encode(self, reading: Reading[Categorical]) -> Glimpse:
-        """Pass on what was read: it is encoded already."""
+        """Make a glimpse of a reading, whose context vector is a glimpse vector already."""
         weights = reading.attention.weights
         mean = weights @ self.cells
         location = mean if reading.log_prob is None else self.cells[reading.place]
@@ -243,15 +250,15 @@ class GridGlimpses(nn.Module):
         return Glimpse(reading.context, location, std, weights)
 
     def pixels_read(self, num_glimpses: int) -> int:
-        """How many numbers a rollout takes in, per channel: the whole grid is encoded before any cell is chosen."""
+        """How many values a rollout reads per channel: all cells, which are encoded before any is chosen."""
         return len(self.cells) * self.sensor.num_scales * self.sensor.patch_size**2
 
     def patches_read(self, view: View, glimpse: Glimpse, mode: ReadMode) -> Tensor:
-        """The patches (B, K*C, G, G) that the glimpse was made of; soft: the mean of all cells' by their weights."""
+        """The patches (B, K*C, G, G) that the glimpse encodes; soft: the mean over the cells by their weights."""
         if mode == "hard":
             return view.at(glimpse.location)
-        every = torch.stack([view.at(cell.expand(len(glimpse.location), 2)) for cell in self.cells], 1)
-        return torch.einsum("bl,bl...->b...", glimpse.attention_weights, every)
+        patches = torch.stack([view.at(cell.expand(len(glimpse.location), 2)) for cell in self.cells], 1)
+        return torch.einsum("bl,bl...->b...", glimpse.attention_weights, patches)
 
 
 Glimpses = PlaneGlimpses | GridGlimpses

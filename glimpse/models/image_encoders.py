@@ -1,8 +1,8 @@
-"""Image encoders: images in, annotation vectors on a grid of places out.
+"""Image encoders: they map images to annotation vectors on a grid of places.
 
 Show, Attend and Tell (arXiv:1502.03044), section 3.1.1: the annotations are the vectors of a convolutional feature map,
-one for each place. An encoder maps images (B, C, H, W), uint8 or floating point in [0, 1], to (B, L, A), row by row; it
-has `out_dim`, which is A, and `grid(height, width)`, the rows and columns that make up L.
+one for each place. An encoder maps images (B, C, H, W), uint8 or floating point in [0, 1], to annotations (B, L, A) in
+row-major order; `out_dim` is A, and `grid(height, width)` the numbers of rows and columns, whose product is L.
 
 * `SmallEncoder`: a few convolutions, for digits.
 * `BackboneEncoder`: the last feature map of a classification network of torchvision or timm; vgg19 is the paper's.
@@ -19,13 +19,14 @@ from torch import Tensor, nn
 from glimpse.attention.sensor import from_pixels
 from glimpse.attention.window import grid_centers
 
-_WAVES = (0.5, 1, 2)  # across the image, in x and in y
+_WAVES = (0.5, 1, 2)  # periods across the image of the position encoding, in x and in y
 
 
 class Encoder(nn.Module):
-    """What all encoders share: pixels are normalized, and a map of features becomes a list of annotations."""
+    """Base class: normalizes pixels, and flattens a feature map into annotations."""
 
     out_dim: int
+    frozen: bool = False  # whether the weights stay fixed until `unfreeze`
     pixel_mean: Tensor
     pixel_std: Tensor
 
@@ -33,7 +34,7 @@ class Encoder(nn.Module):
         super().__init__()
         if len(pixel_mean) != len(pixel_std):
             raise ValueError(
-                f"pixel_mean and pixel_std must be of the same length, got {len(pixel_mean)} and {len(pixel_std)}"
+                f"pixel_mean and pixel_std must have the same length, got {len(pixel_mean)} and {len(pixel_std)}"
             )
         if not all(std > 0 for std in pixel_std):
             raise ValueError(f"pixel_std must be positive, got {tuple(pixel_std)}")
@@ -41,20 +42,23 @@ class Encoder(nn.Module):
         self.register_buffer("pixel_std", torch.tensor(pixel_std, dtype=torch.float32).view(-1, 1, 1))
 
     def features(self, pixels: Tensor) -> Tensor:
-        """The map of features (B, A, rows, columns) of normalized pixels (B, C, H, W)."""
+        """The feature map (B, A, rows, columns) of normalized pixels (B, C, H, W)."""
         raise NotImplementedError
 
+    def unfreeze(self) -> None:
+        """Train the weights from now on; no effect unless they are frozen."""
+
     def grid(self, height: int, width: int) -> tuple[int, int]:
-        """The rows and columns of places in an image of this size."""
+        """The numbers of rows and columns of places in an image of this size."""
         raise NotImplementedError
 
     def centers(self, height: int, width: int) -> Tensor:
-        """The centers (L, 2), x and y in pixels, of the places in an image of this size."""
+        """The centers (L, 2) of the places in an image of this size, x and y in pixels."""
         rows, columns = self.grid(height, width)
         return grid_centers(rows, columns, height / rows, width / columns)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Annotate images (B, C, H, W) as (B, L, A); one channel will do for several: a gray image is all of them."""
+        """Encode images (B, C, H, W) as annotations (B, L, A); the one channel of a gray image stands for all C."""
         channels = len(self.pixel_mean)
         if images.dim() != 4 or images.shape[1] not in (1, channels):
             raise ValueError(f"images must have shape (B, {channels}, H, W), got {tuple(images.shape)}")
@@ -63,14 +67,14 @@ class Encoder(nn.Module):
 
 
 class SmallEncoder(Encoder):
-    """Four convolutions with ReLU: two that halve the image, one that is pooled by its maximum, one on the grid.
+    """Four convolutions with ReLU, for digits: two of stride 2, one before max pooling, one on the grid.
 
-    A place is at the center of what it sees: place (i, j) is the square of `stride` pixels that begins at row
-    i * stride, column j * stride, and sees 50 x 50 pixels around it (38 with a stride of 8), which is more than a digit
-    of 28. What is seen and where it is, a linear function of the place and of waves across the image, are added up, so
-    that captions can tell left from right, and attention can look beside where it has looked. There is no normalization
-    over the batch, so that an image alone is encoded as in a batch, in training too. With 16 channels, an 84 x 84 image
-    of one channel takes 16 million multiplications (22 with a stride of 8).
+    Place (i, j) is the square of `stride` pixels that begins at row i * stride, column j * stride. Its receptive field
+    is centered on it: 50 x 50 pixels (38 with a stride of 8), more than a digit of 28. A position encoding, linear in
+    the center of the place and in sines and cosines of it, is added to the features, so that captions can tell left
+    from right and attention can move relative to where it was. There is no batch normalization, so that the encoding of
+    an image does not depend on its batch. With 16 channels, an 84 x 84 image of one channel takes 16 million
+    multiplications (22 with a stride of 8).
     """
 
     def __init__(
@@ -88,7 +92,7 @@ class SmallEncoder(Encoder):
         Args:
             in_channels: Channels of an image.
             out_dim: Size A of an annotation.
-            channels: Of the first convolution; the next two have 2 and 4 times as many.
+            channels: Channels of the first convolution; the next two have 2 and 4 times as many.
             stride: Pixels from place to place, 8 or 12: a grid of 11 x 11 or 7 x 7 places in an image of 84 x 84.
             pixel_mean: Subtracted from the image.
             pixel_std: Divides the image.
@@ -111,7 +115,7 @@ class SmallEncoder(Encoder):
         ).to(memory_format=torch.channels_last)  # twice as fast on a CPU
         self.where = nn.Linear(2 + 4 * len(_WAVES), out_dim)
         for layer in self.layers:
-            if isinstance(layer, nn.Conv2d):  # torch's own start lets the signal fade from layer to layer
+            if isinstance(layer, nn.Conv2d):  # torch's default initialization shrinks the signal at every layer
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
                 if layer.bias is not None:
                     nn.init.zeros_(layer.bias)
@@ -130,5 +134,5 @@ class SmallEncoder(Encoder):
         return grid_centers(*self.grid(height, width), self.stride, self.stride)
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
-        """The rows and columns of places in an image of this size; the last may reach over the edge."""
+        """See `Encoder.grid`; the last row and column may extend beyond the edge."""
         return -(-height // self.stride), -(-width // self.stride)

@@ -1,7 +1,7 @@
-"""Records of a rollout: the images, the state after each glimpse, each step, and all T of them stacked.
+"""Records of a rollout: the prepared images, the state after each glimpse, each step, and all T steps stacked.
 
-Shapes: B batch, T glimpses, N of them chosen, P numbers of a location (2 on the plane), D state, E glimpse vector,
-L cells of the grid.
+Shapes: B batch, T glimpses, N choices (the glimpses that attention places, which are the last ones), P numbers of a
+location (2 on the plane), D state, E glimpse vector, L cells of the grid.
 """
 
 from typing import Any, NamedTuple, Protocol
@@ -15,50 +15,50 @@ from glimpse.attention.placement import PlacementRule
 from glimpse.attention.reading import LocationAttention, Reading
 from glimpse.attention.settings import ReadMode
 
-CoreState = tuple[Tensor, ...]  # the first is the output h (B, D); an LSTM has a cell beside it
+CoreState = tuple[Tensor, ...]  # the hidden state h (B, D), and the cell state c (B, D) of an LSTM
 
 
 class Glimpse(NamedTuple):
-    """One glimpse, encoded."""
+    """An encoded glimpse."""
 
-    vector: Tensor  # (B, E), for the core
-    location: Tensor  # (B, P): where it was; soft: the mean
-    std: Tensor  # (B, P): how wide the attention was
+    vector: Tensor  # (B, E), the input of the core
+    location: Tensor  # (B, P), where it was read; soft: the mean of the attention
+    std: Tensor  # (B, P), of the attention
     attention_weights: Tensor | None = None  # (B, L), over the cells of a grid; None on the plane
 
 
 class State(NamedTuple):
-    """The state of a model after some glimpses, with the answer by then."""
+    """The state of a model after t glimpses, with its prediction."""
 
-    core: CoreState  # its first tensor (B, D) is the output
-    memory: Annotations | None = None  # all outputs so far; None if only the last is needed, and before the first
-    logits: Tensor | None = None  # (B, classes): the answer by now; None before the first glimpse
-    halt_logits: Tensor | None = None  # (B,), of the probability that it will do; None without a halting unit
-    memory_weights: Tensor | None = None  # (B, t), of the states that the answer was made with; None without memory
+    core: CoreState  # its first tensor (B, D) is the hidden state
+    memory: Annotations | None = None  # all hidden states so far; None without a state memory, and before a glimpse
+    logits: Tensor | None = None  # (B, classes); None before the first glimpse
+    halt_logits: Tensor | None = None  # (B,), of the probability of stopping here; None without a halting unit
+    memory_weights: Tensor | None = None  # (B, t), attention over the states so far; None without a state memory
 
     def rows(self, index: Tensor) -> "State":
-        """That of some of the examples only."""
+        """The state of a subset of the batch."""
         memory = None if self.memory is None else self.memory.rows(index)
         rest = (None if field is None else field[index] for field in self[2:])
         return State(tuple(part[index] for part in self.core), memory, *rest)
 
 
 class Scene(NamedTuple):
-    """The images of a rollout made ready, and how they are to be read."""
+    """The prepared images of a rollout, and the options of its reads (see `RecurrentAttention.forward`)."""
 
     images: Tensor  # (B, C, H, W)
-    memory: Any  # the `attention.reading.Memory` that they were made into
-    num_glimpses: int  # T, how many are to be taken
-    dtype: torch.dtype  # of the model, and of locations
+    memory: Any  # what is read, an `attention.reading.Memory` made from the images
+    num_glimpses: int  # T
+    dtype: torch.dtype  # of the model and of locations
     mode: ReadMode
     sample: bool
     straight_through: bool
     noise: Noise
-    boxes: Tensor | None = None  # (B, boxes, 4), of the digits, in pixels
-    locations: Tensor | None = None  # (B, T, P), of glimpses that are not chosen, in place of the rule
+    boxes: Tensor | None = None  # (B, boxes, 4), of the digits in pixels
+    locations: Tensor | None = None  # (B, T, P), of the glimpses that are not choices; None: placed by their rule
 
     def rows(self, index: Tensor) -> "Scene":
-        """That of some of the images only."""
+        """The scene of a subset of the batch."""
         return self._replace(
             images=self.images[index],
             memory=self.memory.rows(index),
@@ -69,50 +69,50 @@ class Scene(NamedTuple):
 
 
 class GlimpseStep(NamedTuple):
-    """What happened at one glimpse."""
+    """One step of a rollout."""
 
-    before: State  # the state that decided where to look
-    reading: Reading[Any]  # where that was, and what was there
-    glimpse: Glimpse  # as the core was given it
-    state: State  # after it
+    before: State  # the state before the glimpse, from which its location was chosen
+    reading: Reading[Any]  # where the glimpse was read, and what was read there
+    glimpse: Glimpse  # the input of the core
+    state: State  # the state after the glimpse
 
 
 class Rollout(NamedTuple):
-    """All that happened in T glimpses."""
+    """The T steps of a rollout, stacked."""
 
-    logits: Tensor  # (B, T, classes): the answer after each glimpse
-    locations: Tensor  # (B, T, P): where each glimpse was; soft: the mean
-    stds: Tensor  # (B, T, P): how wide the attention was
-    log_probs: Tensor | None  # (B, N): of the places chosen; None when soft
-    entropies: Tensor  # (B, N): of the distributions they were chosen from
-    baselines: Tensor | None  # (B, N): expected return before each choice; None without a baseline
-    attention_weights: Tensor | None  # (B, T, L): attention over the cells of a grid; None on the plane
-    glimpse_vectors: Tensor  # (B, T, E): what the core was given
-    halt_logits: Tensor | None = None  # (B, T): logits of stopping after each glimpse; None without a halting unit
-    memory_weights: Tensor | None = None  # (B, T, T): of the states behind each answer; None without memory
+    logits: Tensor  # (B, T, classes), the prediction after each glimpse
+    locations: Tensor  # (B, T, P), where each glimpse was read; soft: the mean of the attention
+    stds: Tensor  # (B, T, P), of the attention
+    log_probs: Tensor | None  # (B, N), of the locations chosen; None when soft
+    entropies: Tensor  # (B, N), of the attention at each choice
+    baselines: Tensor | None  # (B, N), predicted return before each choice; None without a baseline
+    attention_weights: Tensor | None  # (B, T, L), over the cells of a grid; None on the plane
+    glimpse_vectors: Tensor  # (B, T, E), the inputs of the core
+    halt_logits: Tensor | None = None  # (B, T), of stopping after each glimpse; None without a halting unit
+    memory_weights: Tensor | None = None  # (B, T, T), attention over the states so far; None without a state memory
 
     @classmethod
     def without_glimpses(cls, logits: Tensor) -> "Rollout":
-        """The rollout of a model that takes no glimpse, of its answers (B, T, classes)."""
-        nothing = logits.new_zeros(len(logits), 0)
-        nowhere = logits.new_zeros(len(logits), 0, LocationAttention.location_dim)
+        """The rollout of a model that takes no glimpses, with its logits (B, T, classes)."""
+        empty = logits.new_zeros(len(logits), 0)
+        no_locations = logits.new_zeros(len(logits), 0, LocationAttention.location_dim)
         return cls(
             logits=logits,
-            locations=nowhere,
-            stds=nowhere,
-            log_probs=nothing,
-            entropies=nothing,
+            locations=no_locations,
+            stds=no_locations,
+            log_probs=empty,
+            entropies=empty,
             baselines=None,
             attention_weights=None,
-            glimpse_vectors=nothing.unsqueeze(-1),
+            glimpse_vectors=empty.unsqueeze(-1),
         )
 
     def glimpse(self, t: int) -> Glimpse:
-        """Glimpse t, from 0."""
+        """Glimpse t, counted from 0."""
         weights = None if self.attention_weights is None else self.attention_weights[:, t]
         return Glimpse(self.glimpse_vectors[:, t], self.locations[:, t], self.stds[:, t], weights)
 
-    # Names of version 0.1.
+    # Deprecated names of version 0.1
 
     @property
     def weights(self) -> Tensor | None:
@@ -136,7 +136,7 @@ class Rollout(NamedTuple):
 
 
 class Policy(Protocol):
-    """Decides where each glimpse is, and reads there."""
+    """Places the glimpses of a rollout, and reads them."""
 
     @property
     def name(self) -> str:
@@ -144,42 +144,42 @@ class Policy(Protocol):
 
     @property
     def detach_state(self) -> bool:
-        """Whether the gradient of a hard read's choices ends at the attention."""
+        """Whether the gradient of hard choices stops at the attention instead of reaching the core."""
 
     @property
     def first_rule(self) -> PlacementRule | None:
-        """The rule that places the first glimpse; None if that is chosen too."""
+        """The rule that places the first glimpse; None if attention places it."""
 
     def num_choices(self, num_glimpses: int) -> int:
-        """How many of so many glimpses are chosen, the last ones."""
+        """How many of T glimpses attention places; they are the last ones."""
 
     def __call__(self, t: int, state: State, scene: Scene) -> Reading[Any]:
-        """Take glimpse t, from 0."""
+        """Read glimpse t, counted from 0."""
 
 
 class Classifier(Protocol):
-    """What recurrent attention and the networks of the whole image have in common."""
+    """The interface that recurrent attention and whole-image networks share."""
 
-    attends: bool  # whether it takes glimpses; else it sees the whole image
+    attends: bool  # whether it takes glimpses; otherwise it reads the whole image
 
     @property
     def mode(self) -> ReadMode | None:
-        """How it reads unless told otherwise; None if it does not attend."""
+        """The read mode of a rollout unless it is given another; None for a whole-image network."""
 
     @property
     def needs_boxes(self) -> bool:
-        """Whether it must be given the boxes of the digits."""
+        """Whether it needs the boxes of the digits."""
 
     @property
     def is_random(self) -> bool:
-        """Whether glimpses are placed at random even where nothing is sampled."""
+        """Whether a rule places glimpses at random, even if no choice is sampled."""
 
     @property
     def num_choices(self) -> int:
-        """How many of its glimpses it chooses."""
+        """Number N of glimpses that attention places."""
 
     def attention_parameters(self) -> list[nn.Parameter]:
-        """The parameters that decide where to look."""
+        """The parameters of the attention that places glimpses."""
 
     def forward(
         self,
@@ -192,4 +192,4 @@ class Classifier(Protocol):
         locations: Tensor | None = None,
         straight_through: bool = False,
     ) -> Rollout:
-        """Answer, after each glimpse if there are any."""
+        """Predict class logits: after each glimpse, or once for a whole-image network."""

@@ -1,17 +1,14 @@
-"""The sentence encoder, and the translator that gives its decoder a sentence to look at.
+"""The sentence encoder: a bidirectional GRU that makes one annotation of each source word.
 
-Neural Machine Translation by Jointly Learning to Align and Translate (arXiv:1409.0473), 3.2: a recurrent network reads
-the source sentence forwards, another backwards, and the two states at a word, side by side, are its annotation: a note
-on the word in the light of all others. The decoder is that of captions, and reads the notes through the same
-`Attention`, hard or soft.
+Neural Machine Translation by Jointly Learning to Align and Translate (arXiv:1409.0473), 3.2: one recurrent network
+reads the source sentence forward, another backward, and the annotation of a word is the concatenation of their states
+at it. The decoder of the translator is that of the captioner, and reads the annotations by the same `Attention`.
 
-To compare it with, the plain sequence-to-sequence model (arXiv:1409.3215, arXiv:1406.1078): the encoder hands over ONE
-annotation, its two final states, which must hold the whole sentence, however long. It is read through the same
-`Attention`, which then has no choice.
+With `whole=True` the model is the sequence-to-sequence baseline (arXiv:1409.3215, arXiv:1406.1078): a single
+annotation, the two final states, encodes the whole sentence. `Attention` then puts all weight on it.
 
-Departures from the paper, beside those of the decoder: its output has no maxout layer, and it begins with the mean of
-the annotations, not with the backward state at the first word. The paper's source ends with a word of its own; here
-there is one annotation for each word that was written, and no other.
+Departures from the paper, besides those of the decoder: the output has no maxout layer; the initial state comes from
+the mean of the annotations, not from the backward state at the first word; the source has no end-of-sentence token.
 
 Shapes: B batch, L source words, A annotation size, M embedding size.
 """
@@ -28,34 +25,34 @@ from glimpse.data.vocabulary import PAD, Tokens, Vocabulary
 
 
 class Sentences(NamedTuple):
-    """Source sentences as numbers."""
+    """Source sentences as word indices."""
 
-    words: Tensor  # (B, L) int64; after the end of a sentence, anything
-    lengths: Tensor  # (B,) int64: words of each, at least one
+    words: Tensor  # (B, L) int64; the padding after the end of a sentence may be any word
+    lengths: Tensor  # (B,) int64, number of words of each, at least one
 
     def to(self, device: torch.device | str) -> "Sentences":
-        """The same sentences elsewhere."""
+        """The same sentences on another device."""
         return Sentences(self.words.to(device), self.lengths.to(device))
 
 
 def encode_sentences(vocabulary: Vocabulary, sentences: Sequence[Tokens], width: int | None = None) -> Sentences:
-    """Write source sentences as numbers.
+    """Convert source sentences to word indices.
 
     Args:
-        vocabulary: The source words; one that is not among them becomes UNKNOWN.
+        vocabulary: The source words; any other word becomes UNKNOWN.
         sentences: At least one word each.
-        width: L, at least the words of the longest; as many if not given. Processes that share a batch must agree.
+        width: Padded length L; None: the length of the longest sentence. Processes that share a batch must agree on it.
     """
     ids, lengths = vocabulary.encode(sentences)
     words = ids[:, 1:-1]  # neither START nor, of the longest, END
     width = words.shape[1] if width is None else width
     if width < words.shape[1]:
-        raise ValueError(f"width must be at least {words.shape[1]}, the words of the longest sentence, got {width}")
+        raise ValueError(f"width must be at least {words.shape[1]}, the length of the longest sentence, got {width}")
     return Sentences(nn.functional.pad(words, (0, width - words.shape[1]), value=PAD), lengths - 1)
 
 
 class SentenceEncoder(nn.Module):
-    """A bidirectional GRU over embedded words; padding never touches it."""
+    """A bidirectional GRU over word embeddings; padding has no effect on it."""
 
     def __init__(
         self, *, vocabulary_size: int, embed_dim: int, out_dim: int, dropout: float = 0.0, whole: bool = False
@@ -64,15 +61,15 @@ class SentenceEncoder(nn.Module):
 
         Args:
             vocabulary_size: Number of source words.
-            embed_dim: Size M of an embedded word.
+            embed_dim: Size M of a word embedding.
             out_dim: Size A of an annotation, half of it from each direction.
-            dropout: Part of the embedded words, and of the annotations, that is dropped in training. Drawn from the
-                noise of the step, so that it too depends on the seed alone.
-            whole: Whether one annotation, the two final states, stands for the whole sentence.
+            dropout: Dropout probability of the word embeddings and of the annotations. It draws from the noise of the
+                step, so that it depends on the seed alone.
+            whole: Whether to make one annotation of the whole sentence, the two final states.
         """
         super().__init__()
         if out_dim < 2 or out_dim % 2:
-            raise ValueError(f"out_dim must be even, a half for each direction, got {out_dim}")
+            raise ValueError(f"out_dim must be positive and even, a half for each direction, got {out_dim}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout}")
         self.out_dim = out_dim
@@ -82,15 +79,15 @@ class SentenceEncoder(nn.Module):
         self.gru = nn.GRU(embed_dim, out_dim // 2, batch_first=True, bidirectional=True)
 
     def forward(self, sentences: Sentences, *, noise: Noise | None = None) -> tuple[Tensor, Tensor | None]:
-        """Annotate sentences.
+        """Encode sentences as annotations.
 
         Args:
             sentences: B of them, of at most L words.
-            noise: The random numbers of dropout, in training.
+            noise: Random numbers of dropout in training; None: from torch's global generator.
 
         Returns:
-            Annotations (B, L, A), one for each word, and (B, L), true where there is a word; or (B, 1, A) and None, if
-            one stands for the whole.
+            Annotations (B, L, A), one for each word, and a mask (B, L), false at padding; with `whole`, annotations
+            (B, 1, A) and None.
         """
         words, lengths = sentences
         if words.dim() != 2 or lengths.shape != words.shape[:1]:
@@ -99,7 +96,7 @@ class SentenceEncoder(nn.Module):
                 f"got {tuple(words.shape)} and {tuple(lengths.shape)}"
             )
         if not bool(((lengths >= 1) & (lengths <= words.shape[1])).all()):
-            raise ValueError(f"lengths must be in 1..{words.shape[1]}, the words there are, got {lengths.tolist()}")
+            raise ValueError(f"lengths must be in 1..{words.shape[1]}, the width of words, got {lengths.tolist()}")
         noise = noise or Noise()
         embedded = self._drop(self.embed(words), noise)
         packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)

@@ -1,9 +1,9 @@
-"""Networks that see the whole image at once: what a model that must choose its glimpses is compared with.
+"""Whole-image networks: the baselines that read every pixel, to compare recurrent attention with.
 
-"mlp" is the paper's (Recurrent Models of Visual Attention, arXiv:1406.6247): two fully connected layers of ReLU units.
-"cnn" is four 3 x 3 convolutions of stride 2, pooled by their maximum over the image, and one fully connected layer.
+"mlp" is the paper's (Recurrent Models of Visual Attention, arXiv:1406.6247): two fully connected ReLU layers. "cnn" is
+four 3 x 3 convolutions of stride 2, global max pooling and one fully connected ReLU layer.
 
-Both answer with a `Rollout` of one step and no glimpse, so that they are trained, scored and compared by the same code.
+Both return a `Rollout` of one step without glimpses, so that the same code trains, scores and compares all classifiers.
 
 Shapes: B batch, C channels, H height, W width.
 """
@@ -19,15 +19,16 @@ from glimpse.attention.settings import ReadMode
 from glimpse.models.glimpses import initialize
 from glimpse.models.rollout import Rollout
 
-Kind = Literal["cnn", "mlp"]
+NetworkKind = Literal["cnn", "mlp"]
 
 
 class WholeImage(nn.Module):
-    """Sees the whole image at once; a `rollout.Classifier`."""
+    """A feed-forward network over the whole image; a `rollout.Classifier`."""
 
     attends = False
-    mode: ReadMode | None = None  # it does not attend
+    mode: ReadMode | None = None
     needs_boxes = False
+    attention: None = None
     is_random = False
     num_choices = 0
     pixel_mean: Tensor
@@ -36,7 +37,7 @@ class WholeImage(nn.Module):
     def __init__(
         self,
         *,
-        kind: Kind,
+        kind: NetworkKind,
         image_shape: tuple[int, int, int],
         num_classes: int,
         hidden_dim: int = 256,
@@ -48,11 +49,11 @@ class WholeImage(nn.Module):
 
         Args:
             kind: "cnn" or "mlp".
-            image_shape: (C, H, W); the size matters to "mlp" only.
+            image_shape: (C, H, W); only "mlp" depends on H and W.
             num_classes: Number of classes.
             hidden_dim: Size of the fully connected layers.
-            conv_channels: Channels of the second convolution; half as many in the first, twice and four times as many
-                in the third and fourth.
+            conv_channels: Channels of the second convolution; the first has half as many, the next two have 2 and 4
+                times as many.
             pixel_mean: Subtracted from the image.
             pixel_std: Divides the image.
         """
@@ -83,7 +84,7 @@ class WholeImage(nn.Module):
         return self.classify(self.features((pixels - self.pixel_mean) / self.pixel_std))
 
     def attention_parameters(self) -> list[nn.Parameter]:
-        """None: it does not look anywhere."""
+        """The empty list: there is no attention."""
         return []
 
     @renamed_keywords(how="mode", given="locations")
@@ -98,5 +99,5 @@ class WholeImage(nn.Module):
         locations: Tensor | None = None,
         straight_through: bool = False,
     ) -> Rollout:
-        """Answer at once, as a rollout of one step; the other arguments mean nothing without glimpses."""
+        """Predict class logits as a rollout of one step; the other arguments have no effect without glimpses."""
         return Rollout.without_glimpses(self.logits(images).unsqueeze(1))

@@ -1,4 +1,4 @@
-"""What is learned from what: a task joins data, model, losses and scores.
+"""Tasks: each joins data, model, losses, scores and commands in one class.
 
 Imports `view` and the packages before it; never `training`.
 Start with `base.py`.

@@ -1,9 +1,9 @@
-"""What a task is: what is learned from what, how it is scored, and what is shown of it.
+"""The base class of tasks: data, model and losses of a training, and the commands for its runs.
 
 A task is one class, in the module of its name; the class of a config names it (`Config.task`), and `task_of` finds it.
-The training loop, the commands and `glimpse.load` know tasks by this class only.
+The training loop, the commands and `glimpse.load` use this interface only.
 
-All that is random is a function of (seed, epoch, step), so that a resumed run goes on as if it had never stopped.
+All random numbers are a function of (seed, epoch, step), so that a resumed run equals one that was never interrupted.
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -31,31 +31,38 @@ if TYPE_CHECKING:
     from glimpse.training.run import Run
 
 OpenRun = Callable[[str], "Run"]  # opens the run folder that `init_from` names
+ConfigType = TypeVar("ConfigType", bound=Config)
+ModelType = TypeVar("ModelType", bound=nn.Module)
+ScoresType = TypeVar("ScoresType", bound=Scores)
 
 
-class Task(ABC):
-    """What is learned: a model, its data and its losses; and how runs of it are scored and shown."""
+class Task(ABC, Generic[ConfigType, ModelType, ScoresType]):
+    """A model, its data and its losses; how runs of it are scored, compared and drawn."""
 
     verb: ClassVar[str]
     """What its models do: "writes captions"."""
     noun: ClassVar[str]
     """What one example is: "image"."""
 
-    def __init__(self, config: Config, data: Any, model: nn.Module, processes: Processes):
+    estimator: Estimator | None = None
+    """Trains where a hard model looks; None if the model is soft or leaves nothing to choose."""
+    mixes_modes = False
+    """Whether some batches of a hard model are read softly (`estimator.soft_fraction`)."""
+
+    def __init__(self, config: ConfigType, data: Any, model: ModelType, processes: Processes):
         """Prepare the training.
 
         Args:
             config: The settings.
             data: The splits.
-            model: What learns.
-            processes: The processes that share the work.
+            model: The model to train.
+            processes: The processes that share each batch.
         """
         self.config = config
         self.data = data
         self.model = model.to(processes.device)
         self.processes = processes
-        self.estimator: Estimator | None = getattr(config, "estimator", None)
-        self.progress = 0.0  # the part of the training that is done
+        self.progress = 0.0  # fraction of the training that is done
         batch_size, limit = config.train.batch_size, config.train.limit
         examples = len(data.train) if limit is None else min(limit, len(data.train))
         self.steps_per_epoch = examples // batch_size
@@ -68,22 +75,22 @@ class Task(ABC):
     @classmethod
     def build(
         cls,
-        config: Config,
+        config: ConfigType,
         processes: Processes,
         *,
         resumed_from: "Run | None" = None,
         open_run: OpenRun | None = None,
     ) -> Self:
-        """Make the task of a run: data, vocabulary, and model with its initial weights, from `init_from` if it is set.
+        """Build the data, the vocabulary, and the model with its initial weights (those of `init_from` if it is set).
 
         Args:
             config: The settings.
-            processes: The processes that share the work.
-            resumed_from: The run, if it is resumed from a checkpoint. What it was initialized from is not needed then.
-            open_run: Opens the run that `init_from` names; needed if it is set.
+            processes: The processes that share each batch.
+            resumed_from: The run to resume from its checkpoint; `init_from` is not read then. None: a new run.
+            open_run: Opens the run that `init_from` names; required if it is set.
 
         Raises:
-            ConfigError: If the settings do not go together with the data or the processes.
+            ConfigError: If the settings do not fit the data or the number of processes.
             DataError: If the data cannot be read.
             RunError: If `init_from` cannot be used.
         """
@@ -101,13 +108,13 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def make(cls, config: Config, processes: Processes, resumed_from: "Run | None", initial: "Run | None") -> Self:
-        """See `build`; `initial` is the run to take the initial weights from."""
+    def make(cls, config: ConfigType, processes: Processes, resumed_from: "Run | None", initial: "Run | None") -> Self:
+        """See `build`; `initial` is the run that provides the initial weights."""
 
     @classmethod
     @abstractmethod
     def load(cls, run: "Run") -> Any:
-        """The trained model of a run with what belongs to it, without data; see `Trained`.
+        """Load a trained model with its vocabulary or class names, without data: `TrainedClassifier` and the like.
 
         Raises:
             RunError: If its checkpoint cannot be used.
@@ -115,23 +122,29 @@ class Task(ABC):
 
     @classmethod
     def check_run(cls, run: "Run") -> None:
-        """Refuse to load a run of another task; raises RunError."""
+        """Raise RunError if a run is of another task."""
         if (task := task_of(run.config)) is not cls:
             raise RunError(f"{run} {task.verb}: it cannot be loaded as one that {cls.verb}")
 
     @classmethod
+    def config_of(cls, run: "Run") -> ConfigType:
+        """The settings of a run of this task; raises RunError if it is of another."""
+        cls.check_run(run)
+        return cast(ConfigType, run.config)
+
+    @classmethod
     def open(cls, run: "Run") -> Any:
-        """What `glimpse.load` returns for a run: its model reads as it does when it is scored."""
+        """The object that `glimpse.load` returns for a run; its model reads in the mode in which it is scored."""
         return cls.load(run)
 
     @abstractmethod
     def metadata(self) -> dict[str, Any]:
-        """What meta.json must say for `load`."""
+        """Entries of meta.json that `load` needs."""
 
     # Learn
 
     def batches(self, epoch: int) -> Iterator[Any]:
-        """The training batches of this process in an epoch."""
+        """This process's share of the training batches of an epoch."""
         rank, world_size, _ = self.processes
         epoch_batches = self.data.train.epoch(
             seed=self.config.seed,
@@ -143,92 +156,102 @@ class Task(ABC):
         return islice(epoch_batches, self.steps_per_epoch)
 
     def noise(self, epoch: int, step: int) -> Noise:
-        """The random numbers of a step."""
+        """The random numbers of a training step."""
         rank, world_size, _ = self.processes
         return Noise(noise_seed(Stream.TRAIN_NOISE, self.config.seed, epoch, step), rank=rank, world_size=world_size)
 
     def on_progress(self, progress: float) -> None:
-        """Set what changes in the course of the training, from 0 to 1."""
+        """Update schedules; `progress` is the fraction of the training that is done, from 0 to 1."""
         self.progress = progress
 
-    def batch_mode(self, noise: Noise) -> ReadMode:
-        """How to read a training batch; see `Estimator.mode`."""
-        return self.estimator.mode(self.model.mode, noise, self.progress, torch.zeros(1))
+    def use_estimator(self, estimator: Estimator | None) -> None:
+        """Train where the hard model looks with an estimator; None: the model leaves nothing to choose."""
+        self.estimator = estimator
+        if estimator is not None:
+            estimator.check_batch(self.config.train.batch_size)
+            self.mixes_modes = estimator.mixes
+
+    def mixed_mode(self, noise: Noise) -> tuple[ReadMode, Estimator | None]:
+        """Draw the read mode of a batch of a hard model; a batch that is read softly needs no estimator."""
+        if self.estimator is None:
+            raise ValueError("only a model that is trained with an estimator can mix read modes")
+        mode = self.estimator.mode("hard", noise, self.progress, torch.zeros(1))
+        return mode, self.estimator if mode == "hard" else None
 
     @property
     @abstractmethod
     def every_parameter_has_gradient(self) -> bool:
-        """Whether each step gives every parameter a gradient, which several processes must know beforehand."""
+        """Whether each step gives every parameter a gradient; DistributedDataParallel must know beforehand."""
 
     @abstractmethod
     def loss_terms(self, model: nn.Module, batch: Any, noise: Noise) -> Terms:
-        """Each term of the loss, as its weight and its unweighted value; weight 0 is only logged."""
+        """Weight and unweighted value of each term of the loss; terms of weight 0 are only logged."""
 
-    # Measure
-
-    @abstractmethod
-    def validate(self) -> Scores:
-        """Scores on the validation set, greedily."""
+    # Score
 
     @abstractmethod
-    def test(self) -> Scores:
-        """Scores on the test set."""
-
-    # Say
+    def validate(self) -> ScoresType:
+        """Greedy scores on the validation split."""
 
     @abstractmethod
-    def validation_record(self, scores: Scores) -> dict[str, Any]:
-        """The validation scores for metrics.jsonl and result.json; the least "error" is the best."""
+    def test(self) -> ScoresType:
+        """Scores on the test split."""
+
+    # Print
+
+    @abstractmethod
+    def validation_record(self, scores: ScoresType) -> dict[str, Any]:
+        """The validation scores for metrics.jsonl and result.json; the epoch with the lowest "error" is the best."""
 
     @abstractmethod
     def format_scores(self, record: dict[str, Any]) -> str:
-        """A validation record in a few words, for the line that is printed after each epoch."""
+        """A validation record as a short text, for the line that is printed after each epoch."""
 
     def examples(self) -> str:
-        """What the training examples are, for the headline of a training."""
+        """The kind of training examples, for the headline of a training."""
         channels, height, width = self.data.train.image_shape
         return f"images of {channels} x {height} x {width}"
 
     def headline(self) -> str:
-        """Model, weights and data, in a line."""
+        """One line on the model, its weights and the data."""
         what = self.config.describe()
         weights = sum(parameter.numel() for parameter in self.model.parameters())
         return f"{what[0].upper()}{what[1:]}; {weights:,} weights; {len(self.data.train):,} {self.examples()}"
 
     @abstractmethod
-    def test_table(self, scores: Scores) -> tuple[Table, str]:
-        """The test scores as a table, and what to add to the line above it."""
+    def test_table(self, scores: ScoresType) -> tuple[Table, str]:
+        """The test scores as a table, and a text to append to its headline."""
 
     @abstractmethod
     def next_commands(self, run: "Run") -> list[str]:
-        """Commands that make sense after the training."""
+        """Commands to run after the training."""
 
     @classmethod
     @abstractmethod
     def result_rows(cls, run: "Run", result: dict[str, Any]) -> list[dict[str, Any]]:
-        """The metrics of a finished run for results.csv: of each, "metric", "value", "low", "high" and "valid"."""
+        """Rows of results.csv for a finished run, with the columns "metric", "value", "low", "high" and "valid"."""
 
     @classmethod
     def early_exit_rows(cls, run: "Run") -> list[dict[str, Any]]:
-        """Metrics of stopping early, for the section of results.csv that is about it."""
-        raise RunError(f"{run} cannot stop early: it has one answer")
+        """Rows of results.csv with the metrics of early exit."""
+        raise RunError(f"{run} has no early exit: it gives a single answer")
 
-    # Show: the commands of evaluate.py, on runs of this task that are open
+    # The commands of evaluate.py, on open runs of this task
 
     @classmethod
     def score(cls, run: "Run", options: Namespace, processes: Processes) -> dict[str, Any]:
-        """Score a run, print a table unless JSON is wanted, and return all of it for JSON."""
+        """Score a run, print a table unless `options.json`, and return the scores as JSON values."""
         cls._refuse(run, "score")
 
     @classmethod
     def check_compare(cls, names: Sequence[str]) -> None:
-        """Refuse to compare runs, given by name, before those that are missing are trained."""
+        """Raise RunError if runs of this task cannot be compared; called before missing runs are trained."""
         if "compare" not in _methods(cls):
             cls._refuse(names[0], "compare")
 
     @classmethod
     def compare(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Compare runs, print tables, and write them with a figure into a folder."""
+        """Compare runs: print tables, and write them and a figure into a folder."""
         cls._refuse(runs[0], "compare")
 
     @classmethod
@@ -238,32 +261,32 @@ class Task(ABC):
 
     @classmethod
     def sheet(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Draw what was read, step by step."""
+        """Draw the glimpses, or the attention at each word, as a still picture."""
         cls._refuse(runs[0], "glimpses")
 
     @classmethod
     def coverage(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Draw where each glimpse falls over all images."""
+        """Draw where each glimpse falls, over all images."""
         cls._refuse(runs[0], "coverage")
 
     @classmethod
     def report(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Write the report, a page."""
+        """Write an HTML report."""
         cls._refuse(runs[0], "report")
 
     @classmethod
     def caption(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Caption the user's own images."""
+        """Caption image files."""
         cls._refuse(runs[0], "caption")
 
     @classmethod
     def translate(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Translate the user's own sentences."""
+        """Translate sentences given on the command line."""
         cls._refuse(runs[0], "translate")
 
     @classmethod
     def variance(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Measure and draw the variance of the gradient with each baseline."""
+        """Measure and draw the variance of the policy gradient with each baseline."""
         cls._refuse(runs[0], "variance")
 
     @classmethod
@@ -272,7 +295,9 @@ class Task(ABC):
         commands = ("score", "compare", "animate", "glimpses", "coverage", "report", "caption", "translate", "variance")
         own = [name for name in commands if methods.get(name, name) in _methods(cls)]
         names = " and ".join([", ".join(own[:-1]), *own[-1:]] if len(own) > 1 else own)
-        raise RunError(f"{run} {cls.verb}: {command} is not for it, but {names} {'are' if len(own) > 1 else 'is'}")
+        raise RunError(
+            f"{run} {cls.verb}: {command} does not apply to it, but {names} {'do' if len(own) > 1 else 'does'}"
+        )
 
 
 RUNNING_MEAN_DECAY = 0.9  # of the running mean of the reward, from batch to batch
@@ -280,10 +305,10 @@ RUNNING_MEAN_DECAY = 0.9  # of the running mean of the reward, from batch to bat
 
 @torch.no_grad()
 def update_running_mean(average: Tensor, reward: Tensor) -> Tensor:
-    """The running mean of the reward before this batch, or at first the reward of this one; takes in that of this one.
+    """Update the running mean of the reward, and return its value before this batch (at first, the reward itself).
 
     Args:
-        average: A buffer of the model, infinite before the first batch; changed in place.
+        average: A buffer of the model, infinite before the first batch; updated in place.
         reward: The mean reward of this batch.
     """
     before = reward if average.isinf() else average.clone()
@@ -291,22 +316,22 @@ def update_running_mean(average: Tensor, reward: Tensor) -> Tensor:
     return before
 
 
-def _methods(cls: type[Task]) -> set[str]:
-    """The names of what the subclasses of `Task` define."""
+def _methods(cls: type[Task[Any, Any, Any]]) -> set[str]:
+    """The names that the subclasses of `Task` define, down to `cls`."""
     return {name for base in cls.__mro__ if base is not Task and issubclass(base, Task) for name in vars(base)}
 
 
-TASKS: Registry[type[Task]] = Registry("task")
+TASKS: Registry[type[Task[Any, Any, Any]]] = Registry("task")
 
 
-def task_of(config: Config) -> type[Task]:
-    """The task of a config."""
+def task_of(config: Config) -> type[Task[Any, Any, Any]]:
+    """The task class of a config."""
     import_module(f"glimpse.tasks.{config.task}")
     return TASKS[config.task]
 
 
 def build_task(
     config: Config, processes: Processes, resumed_from: "Run | None" = None, *, open_run: OpenRun | None = None
-) -> Task:
-    """Make the task of a config; see `Task.build`."""
+) -> Task[Any, Any, Any]:
+    """Build the task of a config; see `Task.build`."""
     return task_of(config).build(config, processes, resumed_from=resumed_from, open_run=open_run)

@@ -1,4 +1,4 @@
-"""From a config to a model and its data."""
+"""Build models and data from configs."""
 
 from typing import Any
 
@@ -16,30 +16,30 @@ Classifier = RecurrentAttention | WholeImage
 
 
 def build_data(settings: DataSettings) -> Any:
-    """Make the training, validation and test split of the data that settings describe."""
+    """Build the training, validation and test splits that the settings describe."""
     return settings.build()
 
 
 def build_model(config: ClassificationConfig, data: Dataset) -> Classifier:
-    """Make a model for the images and classes of a data set, with weights that depend on the seed alone."""
+    """Build a classifier for the images and classes of a data set; its initial weights depend on the seed alone."""
     return make_model(config, image_shape=data.image_shape, num_classes=data.num_classes)
 
 
 def make_model(config: ClassificationConfig, *, image_shape: tuple[int, int, int], num_classes: int) -> Classifier:
-    """Make a classifier, with weights that depend on the seed alone.
+    """Build a classifier; its initial weights depend on the seed alone.
 
     Args:
         config: The settings.
-        image_shape: (C, H, W) of the images; to recurrent attention, the channels alone matter.
+        image_shape: (C, H, W) of the images; recurrent attention uses the channels only.
         num_classes: Number of classes.
     """
-    with torch.random.fork_rng(devices=[]):  # leaves the caller's random numbers alone
+    with torch.random.fork_rng(devices=[]):  # does not change the caller's random state
         torch.manual_seed(config.seed)
         return config.build_model(image_shape, num_classes)
 
 
 def recurrent_attention(config: RecurrentAttentionConfig, channels: int, num_classes: int) -> RecurrentAttention:
-    """Make a recurrent attention model; the order in which its parts are made decides their initial weights."""
+    """Build a recurrent attention model; the order in which its parts are built decides their initial weights."""
     attention, estimator = config.attention, config.estimator
     sensor = config.sensor.build()
     network = config.network.build_network(in_channels=channels * sensor.num_scales, patch_size=sensor.patch_size)
@@ -52,7 +52,7 @@ def recurrent_attention(config: RecurrentAttentionConfig, channels: int, num_cla
         **attention.glimpse_options(),
     )
     placed = None if first is None else FixedPolicy(first, glimpses)
-    policy = placed
+    policy: LearnedPolicy | FixedPolicy | None = placed
     if attention.learned:
         policy = LearnedPolicy(glimpses.attention, placed, detach_state=estimator.detaches_state)
     return RecurrentAttention(
@@ -71,13 +71,14 @@ def recurrent_attention(config: RecurrentAttentionConfig, channels: int, num_cla
 def make_captioner(
     config: CaptioningConfig, *, image_shape: tuple[int, int, int], vocabulary_size: int, pretrained: bool = True
 ) -> Captioner:
-    """Make a captioner, with weights that depend on the seed alone.
+    """Build a captioner; its initial weights depend on the seed alone.
 
     Args:
         config: The settings.
         image_shape: (C, H, W) of the images.
-        vocabulary_size: Number of words.
-        pretrained: Whether the encoder gets the weights that the config names; not needed if others will replace them.
+        vocabulary_size: Vocabulary size.
+        pretrained: Whether to load the pretrained encoder weights that the config names; False if a checkpoint
+            replaces them anyway.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
@@ -87,12 +88,12 @@ def make_captioner(
 
 
 def make_translator(config: TranslationConfig, *, source_size: int, vocabulary_size: int) -> Translator:
-    """Make a translator, with weights that depend on the seed alone.
+    """Build a translator; its initial weights depend on the seed alone.
 
     Args:
         config: The settings.
-        source_size: Number of words to translate from.
-        vocabulary_size: Number of words to translate into.
+        source_size: Size of the source vocabulary.
+        vocabulary_size: Size of the target vocabulary.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
@@ -104,7 +105,7 @@ def make_translator(config: TranslationConfig, *, source_size: int, vocabulary_s
 def _decoder_and_self_attention(
     config: CaptioningConfig | TranslationConfig, annotation_dim: int, vocabulary_size: int, *, axes: int
 ) -> dict[str, Any]:
-    """Make what reads annotations of a size, in a row or (`axes` 2) on a grid, and writes."""
+    """Build the decoder and the self-attention for annotations on a line (`axes` 1) or a grid (`axes` 2)."""
     config.check_annotations(annotation_dim)
     attention = config.attention.build(
         state_dim=config.decoder.state_dim, annotation_dim=annotation_dim, read=config.read, axes=axes

@@ -1,4 +1,4 @@
-"""What the commands of evaluate.py do with trained captioners."""
+"""The commands of evaluate.py for trained captioners."""
 
 import sys
 from argparse import Namespace
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from glimpse.data.captions import CaptionSplits
+from glimpse.data.base import Splits
+from glimpse.data.captions import CaptionDataset
 from glimpse.data.photo_captions import load_photo
 from glimpse.distributed import Processes
 from glimpse.errors import ConfigError, RunError
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from glimpse.training.run import Run
 
 
-class CaptioningCommands(SequenceTask):
+class CaptioningCommands(SequenceTask[CaptioningConfig, Captioner, CaptionScores]):
     """The commands for runs that write captions."""
 
     verb = "writes captions"
@@ -40,9 +41,9 @@ class CaptioningCommands(SequenceTask):
 
     @classmethod
     def score(cls, run: "Run", options: Namespace, processes: Processes) -> dict[str, Any]:
-        """See `Task`: with the beam that its test had."""
-        search = run.config.search()
-        read, scores = _score(cls.load(run), options, processes)
+        """See `Task`: with the beam search of the run's test."""
+        search = cls.config_of(run).search()
+        read, scores = _score(cls, cls.load(run), options, processes)
         values = scores.as_dict()
         if not options.json:
             print(f"{run}: {read} read, {search}, {scores.images:,} {options.split} images\n")
@@ -59,27 +60,27 @@ class CaptioningCommands(SequenceTask):
 
     @classmethod
     def caption(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """See `Task`: prints captions of image files, and draws where the models looked if that is asked for."""
+        """See `Task`: print captions of image files; with `options.out`, draw the attention at each word."""
         check_run_count(runs)
         check_given_once(runs)
-        loaded = [cls.load(run) for run in runs]
-        channels, *size = loaded[0].image_shape
-        for other in loaded[1:]:
-            if other.image_shape != loaded[0].image_shape:
+        captioners = [cls.load(run) for run in runs]
+        channels, height, width = captioners[0].image_shape
+        for other in captioners[1:]:
+            if other.image_shape != captioners[0].image_shape:
                 raise RunError(
                     f"{runs[0]} and {other.run} cannot be shown together: they were trained on images of "
-                    f"{loaded[0].image_shape} and {other.image_shape} (channels, height, width)"
+                    f"{captioners[0].image_shape} and {other.image_shape} (channels, height, width)"
                 )
-        images = torch.stack([load_photo(file, tuple(size)) for file in options.images])
+        images = torch.stack([load_photo(file, (height, width)) for file in options.images])
         if channels == 1:  # trained on gray images
             images = images.float().mean(1, keepdim=True).round().to(torch.uint8)
-        traces = _trace(loaded, images, (), options, processes)
-        width = max(len(its.name) for its in traces)
+        traces = _trace(cls, captioners, images, (), options, processes)
+        longest = max(len(trace.name) for trace in traces)
         for row, file in enumerate(options.images):
             print(file)
-            for its in traces:
-                caption = " ".join(its.captions[row])
-                print(f"    {its.name.ljust(width)}  {caption}" if len(traces) > 1 else f"    {caption}")
+            for trace in traces:
+                caption = " ".join(trace.captions[row])
+                print(f"    {trace.name.ljust(longest)}  {caption}" if len(traces) > 1 else f"    {caption}")
         if options.out is None:
             return
         suffix = options.out.suffix.lower()
@@ -94,7 +95,7 @@ class CaptioningCommands(SequenceTask):
 
     @classmethod
     def sheet(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """See `Task`: words, and where the captioners looked for each."""
+        """See `Task`: the words of each caption, with the attention at each word."""
         if options.self_attention:
             raise ConfigError(f"--self is for models with self-attention, but {runs[0]} {cls.verb}")
         _, traces, _ = _trace_data(cls, runs, options, processes)
@@ -109,10 +110,11 @@ class CaptioningCommands(SequenceTask):
 
     @classmethod
     def report(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """See `Task`: the scores, and captions whose words show on hover where the captioner looked."""
-        loaded, traces, indices = _trace_data(cls, runs, options, processes)
+        """See `Task`: the scores, and captions whose words show their attention on hover."""
+        captioners, traces, indices = _trace_data(cls, runs, options, processes)
         scores = {
-            trace.name: _score(its, options, processes)[1].as_dict() for its, trace in zip(loaded, traces, strict=True)
+            trace.name: _score(cls, captioner, options, processes)[1].as_dict()
+            for captioner, trace in zip(captioners, traces, strict=True)
         }
         images = next(iter(scores.values()))["images"]
         intro = f"Scores on the same {images:,} {options.split} images; {len(indices)} of them are shown."
@@ -122,12 +124,12 @@ class CaptioningCommands(SequenceTask):
 
 def with_cached_features(
     config: CaptioningConfig,
-    data: CaptionSplits,
+    data: Splits[CaptionDataset],
     model: Captioner,
     processes: Processes,
     log: Callable[[str], None] = print,
-) -> CaptionSplits:
-    """The same data with the features of the images in their place, if the config has a cache for these."""
+) -> Splits[CaptionDataset]:
+    """Replace the images by their encoder features, if the config has a feature cache."""
     folder = config.encoder.cache_folder
     if folder is None:
         return data
@@ -143,20 +145,22 @@ def with_cached_features(
 
 
 def _page(traces: list[CaptionTrace], indices: list[int], intro: str, tables: list[Any]) -> str:
-    title = f"Captions: {' and '.join(its.name for its in traces)}"
+    title = f"Captions: {' and '.join(trace.name for trace in traces)}"
     return make_caption_report(title=title, intro=intro, traces=traces, indices=indices, tables=tables)
 
 
-def _score(loaded: TrainedCaptioner, options: Namespace, processes: Processes) -> tuple[str, CaptionScores]:
-    """How a run reads, and its scores."""
-    config = loaded.run.config
+def _score(
+    task: type[CaptioningCommands], captioner: TrainedCaptioner, options: Namespace, processes: Processes
+) -> tuple[str | None, CaptionScores]:
+    """The read mode in which a run is scored, and its scores."""
+    config = task.config_of(captioner.run)
     read = getattr(options, "read", None) or config.scored_read
     data = with_cached_features(
-        config, build_data(config.data), loaded.model, processes, log=lambda text: print(text, file=sys.stderr)
+        config, build_data(config.data), captioner.model, processes, log=lambda text: print(text, file=sys.stderr)
     )
-    descriptions = caption_dataset(
-        loaded.model.to(processes.device),
-        loaded.vocabulary,
+    results = caption_dataset(
+        captioner.model.to(processes.device),
+        captioner.vocabulary,
         getattr(data, options.split),
         mode=read,
         search=config.search(),
@@ -164,20 +168,20 @@ def _score(loaded: TrainedCaptioner, options: Namespace, processes: Processes) -
         limit=options.limit,
         device=processes.device,
     )
-    return read, score_captions(descriptions, meteor=True)
+    return read, score_captions(results, meteor=True)
 
 
 def _trace_data(
     task: type[CaptioningCommands], runs: "Sequence[Run]", options: Namespace, processes: Processes
 ) -> tuple[list[TrainedCaptioner], list[CaptionTrace], list[int]]:
-    """Caption the images of the data that were asked for: the loaded runs, their traces, and which images these are."""
+    """Load runs and caption the images that the options ask for; returns captioners, traces and image indices."""
     for name, flag in (("label", "--class"), ("mistakes", "--mistakes"), ("gallery", "--gallery")):
         if getattr(options, name):
             raise ConfigError(f"{flag} is for classifiers: choose the images of captioners with --images or --count")
     check_run_count(runs)
     check_given_once(runs)
     check_same_data({str(run): run.config for run in runs})
-    loaded = [task.load(run) for run in runs]
+    captioners = [task.load(run) for run in runs]
     data = getattr(build_data(runs[0].config.data), options.split)
     size = min(len(data), getattr(options, "limit", None) or len(data))  # a report shows only what it scores
     indices = options.images if options.images is not None else list(range(min(options.count, size)))
@@ -187,11 +191,12 @@ def _trace_data(
     chosen = {index: batch for index, batch in in_order if index in indices}
     images = torch.cat([chosen[index].images for index in indices])
     references = [chosen[index].captions[0] for index in indices]
-    return loaded, _trace(loaded, images, references, options, processes), indices
+    return captioners, _trace(task, captioners, images, references, options, processes), indices
 
 
 def _trace(
-    loaded: list[TrainedCaptioner],
+    task: type[CaptioningCommands],
+    captioners: list[TrainedCaptioner],
     images: torch.Tensor,
     references: Sequence[Any],
     options: Namespace,
@@ -199,14 +204,14 @@ def _trace(
 ) -> list[CaptionTrace]:
     return [
         trace_captions(
-            its.model.to(processes.device),
-            its.vocabulary,
+            captioner.model.to(processes.device),
+            captioner.vocabulary,
             images,
             name=name,
             references=references,
-            mode=getattr(options, "read", None) or its.run.config.score.read,
-            search=its.run.config.search(),
+            mode=getattr(options, "read", None) or task.config_of(captioner.run).score.read,
+            search=task.config_of(captioner.run).search(),
             device=processes.device,
         )
-        for its, name in zip(loaded, unique_names([its.run for its in loaded]), strict=True)
+        for captioner, name in zip(captioners, unique_names([one.run for one in captioners]), strict=True)
     ]

@@ -3,7 +3,7 @@
 What is shown of trained classifiers is in `classification_commands.py`.
 """
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -30,20 +30,16 @@ if TYPE_CHECKING:
 
 @TASKS.register("classification")
 class ClassificationTask(ClassificationCommands):
-    """Learns to classify images, by glimpses or by the whole image."""
+    """Classify images, by glimpses or by a network of the whole image."""
 
-    config: ClassificationConfig
-    data: Splits
-    model: Classifier
+    data: Splits[Dataset]
 
-    def __init__(self, config: ClassificationConfig, data: Splits, model: Classifier, processes: Processes):
+    def __init__(self, config: ClassificationConfig, data: Splits[Dataset], model: Classifier, processes: Processes):
         super().__init__(config, data, model, processes)
         self.loss: ClassificationLossSettings = getattr(config, "loss", None) or ClassificationLossSettings()
-        # Without choices, as with a single glimpse or in a control, there is nothing for an estimator to learn.
-        self.uses_estimator = self.model.mode == "hard" and self.model.num_choices > 0
-        self.mixes_modes = self.uses_estimator and self.estimator.mixes
-        if self.uses_estimator:
-            self.estimator.check_batch(config.train.batch_size)
+        # With a single glimpse, or all placed by rule, there is no choice for an estimator to train.
+        if self.model.mode == "hard" and self.model.num_choices > 0:
+            self.use_estimator(config.choice_estimator)
 
     @classmethod
     def make(
@@ -53,32 +49,30 @@ class ClassificationTask(ClassificationCommands):
         data = build_data(config.data)
         model = build_model(config, data.train)
         if initial is not None:
-            # The baseline and the halting unit need not be in both; nor is a soft run's std where this one begins.
+            # Either model may lack a baseline or a halting unit; the initial std is that of this config.
             initial.load_weights(model, optional=("baseline.", "halt.", "average_reward"))
-            if model.attends:
-                config.attention.initialize(model.glimpses.attention)
+            config.initialize_attention(model)
         return cls(config, data, model, processes)
 
     @classmethod
     def load(cls, run: "Run") -> TrainedClassifier:
         """See `Task`."""
-        cls.check_run(run)
+        config = cls.config_of(run)
         metadata = run.read_json("meta.json")
         try:
             shape, class_names = tuple(metadata["image_shape"]), tuple(metadata["class_names"])
-            model = make_model(run.config, image_shape=shape, num_classes=len(class_names))
+            model = make_model(config, image_shape=shape, num_classes=len(class_names))
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise RunError(f"{run.folder / 'meta.json'} is broken: {error!r}") from error
         run.load_weights(model)
-        return TrainedClassifier(run, run.name, model.eval(), run.config.scored_read, shape, class_names)
+        return TrainedClassifier(run, run.name, model.eval(), config.scored_read, shape, class_names)
 
     @classmethod
     def open(cls, run: "Run") -> Classifier:
         """See `Task`: the model itself."""
-        loaded = cls.load(run)
-        if loaded.model.attends:
-            loaded.model.glimpses.attention.mode = loaded.mode
-        return loaded.model
+        model: Classifier = cls.load(run).model
+        cls.config_of(run).set_scored_mode(model)
+        return model
 
     def metadata(self) -> dict[str, Any]:
         """See `Task`."""
@@ -89,33 +83,32 @@ class ClassificationTask(ClassificationCommands):
     def on_progress(self, progress: float) -> None:
         """See `Task`; the attention may have a schedule too."""
         super().on_progress(progress)
-        if self.model.attends:
-            self.config.attention.on_progress(self.model.glimpses.attention, progress)
+        self.config.update_attention(self.model, progress)
 
     @property
     def every_parameter_has_gradient(self) -> bool:
         """See `Task`."""
         if not self.model.attends:
             return True
-        learned = not self.uses_estimator or (
-            self.estimator.trains_attention and (self.model.baseline is None or self.estimator.trains_values)
+        estimator = self.estimator
+        trained = estimator is None or (
+            estimator.trains_attention and (self.model.baseline is None or estimator.trains_values)
         )
-        return self.model.num_choices > 0 and learned
+        return self.model.num_choices > 0 and trained
 
     def loss_terms(self, model: nn.Module, batch: Batch, noise: Noise) -> Terms:
-        """See `Task`. Soft: cross-entropy. Hard: that, and the terms of the estimator for the places chosen.
+        """See `Task`: cross-entropy, and for a hard read the terms of the estimator.
 
-        Either way, with a halting unit: the expected cost of stopping by it.
+        With a halting unit, the expected cost of stopping when it says so is added.
         """
-        estimator = self.estimator
-        mode = self.batch_mode(noise) if self.mixes_modes else self.model.mode
-        estimates = self.uses_estimator and mode == self.model.mode
-        if estimates and estimator.num_samples > 1:
+        mode, estimator = self.mixed_mode(noise) if self.mixes_modes else (self.model.mode, self.estimator)
+        if estimator is not None and estimator.num_samples > 1:
             batch = Batch(*(field.repeat_interleave(estimator.num_samples, 0) for field in batch))
         images, targets, boxes = (field.to(self.processes.device) for field in batch)
-        context = GlimpseContext(self, images, noise.fork() if estimates and estimator.needs_greedy else None)
-        options = {"boxes": boxes} if self.model.needs_boxes else {}
-        if estimates and estimator.straight_through:
+        needs_greedy = estimator is not None and estimator.needs_greedy
+        context = GlimpseContext(self, images, noise.fork() if needs_greedy else None)
+        options: dict[str, Any] = {"boxes": boxes} if self.model.needs_boxes else {}
+        if estimator is not None and estimator.straight_through:
             options["straight_through"] = True
         rollout: Rollout = model(images, mode=mode, noise=noise, **options)
         terms: Terms = {
@@ -123,10 +116,10 @@ class ClassificationTask(ClassificationCommands):
             "error": (0.0, 1 - losses.correct(rollout.logits.detach(), targets)[:, -1].mean()),
         }
         if rollout.halt_logits is not None:
-            terms |= self._halting_terms(rollout, targets)
-        if estimates:
+            terms |= self._halting_terms(rollout.logits, rollout.halt_logits, targets)
+        if estimator is not None:
             episode = Episode(
-                log_probs=rollout.log_probs,
+                log_probs=cast(Tensor, rollout.log_probs),  # there after a hard read
                 entropies=rollout.entropies,
                 logits=rollout.logits,
                 targets=targets,
@@ -136,22 +129,22 @@ class ClassificationTask(ClassificationCommands):
             terms |= estimator.terms(episode, context)
         return terms
 
-    def _halting_terms(self, rollout: Rollout, targets: Tensor) -> Terms:
-        each = -losses.log_likelihood(rollout.logits.detach(), targets)
-        when = losses.halting_distribution(rollout.halt_logits.detach())
+    def _halting_terms(self, logits: Tensor, halt_logits: Tensor, targets: Tensor) -> Terms:
+        cross_entropy = -losses.log_likelihood(logits.detach(), targets)
+        stop = losses.halting_distribution(halt_logits.detach())
         return {
-            "halting": (1.0, losses.halting_cost(rollout.halt_logits, each, self.loss.glimpse_cost)),
-            "glimpses": (0.0, (when * losses.step_numbers(when)).sum(1).mean()),
+            "halting": (1.0, losses.halting_cost(halt_logits, cross_entropy, self.loss.glimpse_cost)),
+            "glimpses": (0.0, (stop * losses.step_numbers(stop)).sum(1).mean()),
         }
 
-    # Measure
+    # Score
 
     def validate(self) -> ClassificationScores:
         """See `Task`."""
         return self._greedy(self.data.valid, self.config.score.limit)
 
     def test(self) -> ClassificationScores:
-        """See `Task`: greedily."""
+        """See `Task`: one greedy rollout."""
         return self._greedy(self.data.test)
 
     def _greedy(self, data: Dataset, limit: int | None = None) -> ClassificationScores:
@@ -169,7 +162,7 @@ class ClassificationTask(ClassificationCommands):
         """See `Task`."""
         return {"error": scores.error[-1], "errors": scores.error, "hits": scores.on_target}
 
-    # Say
+    # Print
 
     def format_scores(self, record: dict[str, Any]) -> str:
         """See `Task`."""
@@ -180,23 +173,18 @@ class ClassificationTask(ClassificationCommands):
         if not self.model.attends:
             return score_table({self.config.model: scores.as_dict()}), ""
         read = self.config.scored_read
-        name = {"hard": "greedy", "soft": "soft"}[read]
-        return score_table({name: scores.as_dict()}), f", {read} read"
+        return score_table({"greedy" if read == "hard" else "soft": scores.as_dict()}), f", {read} read"
 
     def next_commands(self, run: "Run") -> list[str]:
         """See `Task`."""
-        config = self.config
         if not self.model.attends:
-            return [f"python evaluate.py compare {run.folder} RUN   # with a model that looks"]
-        found = []
+            return [f"python evaluate.py compare {run.folder} RUN   # with a model that takes glimpses"]
+        commands = [f"python evaluate.py animate {run.folder} --out glimpses.gif   # see where it looks"]
         if self.config.scored_read == "hard" and self.model.num_choices > 0:
-            found.append(f"python evaluate.py score {run.folder}   # sampled and averaged rollouts too")
-        found.append(f"python evaluate.py animate {run.folder} --out glimpses.gif   # see where it looks")
-        other = {"hard": "soft", "soft": "hard"}[config.read]
-        options = f"--read {other}{config.attention.options_for(other)}"
+            commands.insert(0, f"python evaluate.py score {run.folder}   # sampled and averaged rollouts too")
         return [
-            *found,
-            f"python train.py {run.folder / 'config.yaml'} {options}   # the same model",
+            *commands,
+            f"python train.py {run.folder / 'config.yaml'} {self.config.other_read()}   # the same model",
         ]
 
     @classmethod
@@ -208,10 +196,10 @@ class ClassificationTask(ClassificationCommands):
 
 
 class GlimpseContext(Context):
-    """What the task lends to the estimator of a batch of glimpses."""
+    """What an estimator may ask about a batch of glimpses."""
 
     def __init__(self, task: ClassificationTask, images: Tensor, noise: Noise | None):
-        """Keep what a greedy rollout needs; its noise begins as that of the rollout, so it begins at the same place."""
+        """Keep what a greedy rollout needs; with the noise of the sampled rollout, its first glimpse is the same."""
         self.task = task
         self.images = images
         self.noise = noise
@@ -221,7 +209,7 @@ class GlimpseContext(Context):
         return x.mean()
 
     def batch_mean(self, x: Tensor) -> Tensor:
-        """See `Context`: at each choice."""
+        """See `Context`: the mean at each choice."""
         mean = x.mean(0)
         return mean if self.task.processes.world_size == 1 else self.task.processes.mean(mean)
 
@@ -232,4 +220,4 @@ class GlimpseContext(Context):
 
     def running_mean(self, reward: Tensor) -> Tensor:
         """See `Context`."""
-        return update_running_mean(self.task.model.average_reward, reward)
+        return update_running_mean(self.task.model.get_buffer("average_reward"), reward)

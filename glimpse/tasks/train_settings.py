@@ -1,4 +1,4 @@
-"""Settings of training and of scoring, which every task has."""
+"""Settings of training and scoring, common to all tasks."""
 
 from typing import Literal
 
@@ -7,42 +7,42 @@ from glimpse.config.schema import Settings
 
 
 class TrainSettings(Settings):
-    """train: how it is learned."""
+    """train: optimizer, schedule and length of the training."""
 
     group = "train"
     technical = ("device", "threads", "log_every", "tensorboard", "runs_dir")
     epochs: int = 20
-    """Visits to all training images or sentences."""
+    """Number of epochs."""
     batch_size: int = 128
-    """Images or sentences in a step, over all processes."""
+    """Images or sentences in a batch, over all processes."""
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
-    """The optimizer."""
+    """Optimizer."""
     lr: float = 3e-3
-    """The highest learning rate."""
+    """Peak learning rate."""
     attention_lr_mult: float = 0.33
     """Learning-rate multiplier of the attention parameters."""
     schedule: Literal["one_cycle", "cosine", "linear", "constant"] = "one_cycle"
-    """Learning rate up and down again; or down to 0 along a cosine or a line; or constant."""
+    """Learning-rate schedule: one_cycle warms up and decays to 0, cosine and linear decay to 0."""
     warmup_fraction: float = 0.25
-    """one_cycle: fraction of the training in which the rate rises."""
+    """With schedule one_cycle: fraction of the training that warms up."""
     momentum: float = 0.9
-    """sgd: momentum."""
+    """With optimizer sgd: momentum."""
     weight_decay: float = 0.01
     """Weight decay."""
     max_grad_norm: float = 5.0
-    """Largest norm of the gradient."""
+    """Clip the norm of the gradient to this."""
     limit: int | None = None
-    """Stop each epoch after this many images or sentences, for a quick trial; null for all."""
+    """Training examples in an epoch, for a quick trial; null: all."""
     device: str = "auto"
-    """auto, cpu, cuda, cuda:1, mps ...; auto takes the best there is."""
+    """Device: cpu, cuda, cuda:1, mps ...; auto: the fastest that is there."""
     threads: int = 0
-    """CPU threads of each process; 0 leaves it to torch."""
+    """CPU threads of each process; 0: torch's default."""
     log_every: int = 50
-    """Steps between two rows of training losses."""
+    """Log the training losses every this many steps."""
     tensorboard: bool = True
     """Whether to write TensorBoard events."""
     runs_dir: str = "runs"
-    """Where run folders are made."""
+    """Folder of the run folders."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -54,20 +54,20 @@ class TrainSettings(Settings):
         self.require(self.threads >= 0, "threads", "at least 0")
 
     def idle(self) -> set[str]:
-        """Settings of the other optimizers and schedules."""
+        """Settings that the optimizer and the schedule do not use."""
         idle = set() if self.optimizer == "sgd" else {"momentum"}
         return idle if self.schedule == "one_cycle" else {*idle, "warmup_fraction"}
 
 
 class ScoreSettings(Settings):
-    """score: how validation and test are done."""
+    """score: validation and test."""
 
     group = "score"
     technical = ()
     batch_size: int = 500
-    """Images or sentences at a time."""
+    """Images or sentences in a batch when scoring."""
     limit: int | None = None
-    """Validate on the first so many images or sentences only; the test always takes all."""
+    """Validation examples; null: all. The test always uses all examples."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -76,19 +76,19 @@ class ScoreSettings(Settings):
 
 
 class GlimpseScoreSettings(ScoreSettings):
-    """score: how validation and test read."""
+    """score: validation and test, and the read mode."""
 
     read: ReadMode | None = None
-    """How to read when scoring; null: as in training. hard, with read: soft and a shrinking std, is soft-to-hard."""
+    """Read mode when scoring; null: as in training. hard, after training with read soft, is soft-to-hard."""
 
 
 class SequenceScoreSettings(GlimpseScoreSettings):
-    """score: how validation and test read and write."""
+    """score: validation and test, the read mode and the beam search."""
 
     beam_width: int = 1
-    """Hypotheses that are kept in the test; 1 is greedy, as validation always is."""
+    """Beam width in the test; 1: greedy. Validation is always greedy."""
     length_penalty: float = 0.0
-    """With a beam: how much longer captions and translations are favored; 0 for not at all."""
+    """Exponent of the length penalty ((5 + n) / 6) ** a of the beam search; 0: none."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -97,5 +97,5 @@ class SequenceScoreSettings(GlimpseScoreSettings):
         self.require(self.length_penalty >= 0, "length_penalty", "at least 0")
 
     def idle(self) -> set[str]:
-        """The penalty, without a beam."""
+        """The length penalty, without a beam."""
         return {"length_penalty"} if self.beam_width == 1 else set()

@@ -1,11 +1,12 @@
-"""The task of translating sentences. What is shown of trained translators is in `translation_commands.py`.
+"""The task of translating sentences; the commands for trained translators are in `translation_commands.py`.
 
 Shapes: B batch, N words of a translation, L source words.
 """
 
 from typing import TYPE_CHECKING, Any, Self
 
-from glimpse.data.sentence_pairs import PairBatch, PairDataset, TranslationSplits, pairs_of
+from glimpse.data.base import Splits
+from glimpse.data.sentence_pairs import PairBatch, PairDataset, pairs_of
 from glimpse.data.vocabulary import Tokens, Vocabulary
 from glimpse.distributed import Processes
 from glimpse.evaluation.translate import TrainedTranslator, translate
@@ -15,7 +16,7 @@ from glimpse.models.encoder_decoder import Translator
 from glimpse.models.sentence_encoder import Sentences, encode_sentences
 from glimpse.tasks.base import TASKS
 from glimpse.tasks.build import build_data, make_translator
-from glimpse.tasks.sequences import load_vocabulary, take_weights
+from glimpse.tasks.sequences import initialize_from, load_vocabulary
 from glimpse.tasks.settings import TranslationConfig
 from glimpse.tasks.translation_commands import TranslationCommands
 from glimpse.view.tables import Table, translation_table
@@ -26,23 +27,21 @@ if TYPE_CHECKING:
 
 @TASKS.register("translation")
 class TranslationTask(TranslationCommands):
-    """Learns to translate sentences."""
+    """Train a translator."""
 
-    config: TranslationConfig
-    data: TranslationSplits
-    model: Translator
+    data: Splits[PairDataset]
 
     def __init__(
         self,
         config: TranslationConfig,
-        data: TranslationSplits,
+        data: Splits[PairDataset],
         model: Translator,
         processes: Processes,
         *,
         vocabulary: Vocabulary,
         source_vocabulary: Vocabulary,
     ):
-        """Prepare the training; `source_vocabulary` is of the words that are read."""
+        """Prepare the training; `source_vocabulary` is that of the encoder."""
         super().__init__(config, data, model, processes, vocabulary=vocabulary)
         self.source_vocabulary = source_vocabulary
 
@@ -57,17 +56,17 @@ class TranslationTask(TranslationCommands):
         target = Vocabulary.of((pair.references[0] for pair in pairs), min_count=config.decoder.min_count)
         model = make_translator(config, source_size=len(source), vocabulary_size=len(target))
         if initial is not None:
-            take_weights(initial, model, source_words=source, words=target)
+            initialize_from(initial, model, source_words=source, words=target)
         return cls(config, data, model, processes, vocabulary=target, source_vocabulary=source)
 
     @classmethod
     def load(cls, run: "Run") -> TrainedTranslator:
         """See `Task`."""
-        cls.check_run(run)
+        config = cls.config_of(run)
         source, target = load_vocabulary(run, "source_words"), load_vocabulary(run, "words")
-        model = make_translator(run.config, source_size=len(source), vocabulary_size=len(target))
+        model = make_translator(config, source_size=len(source), vocabulary_size=len(target))
         run.load_weights(model)
-        return TrainedTranslator(run, model.eval(), source, target, run.config.data.tokenizer())
+        return TrainedTranslator(run, model.eval(), source, target, config.data.tokenizer())
 
     def metadata(self) -> dict[str, Any]:
         """See `Task`."""

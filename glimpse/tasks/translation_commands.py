@@ -1,4 +1,4 @@
-"""What the commands of evaluate.py do with trained translators."""
+"""The commands of evaluate.py for trained translators."""
 
 import json
 import sys
@@ -17,9 +17,11 @@ from glimpse.evaluation.translate import TrainedTranslator
 from glimpse.evaluation.translation_traces import TranslationTrace, trace_translations
 from glimpse.files import PAGES
 from glimpse.metrics.translations import Translation, TranslationScores
+from glimpse.models.encoder_decoder import Translator
 from glimpse.tasks.build import build_data
 from glimpse.tasks.runs import check_given_once, check_run_count, check_same_data, unique_names
 from glimpse.tasks.sequences import SequenceTask
+from glimpse.tasks.settings import TranslationConfig
 from glimpse.view.alignment import draw_alignments
 from glimpse.view.by_length import draw_lengths, group_rows, length_table, run_rows
 from glimpse.view.comparison import to_csv
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from glimpse.training.run import Run
 
 
-class TranslationCommands(SequenceTask):
+class TranslationCommands(SequenceTask[TranslationConfig, Translator, TranslationScores]):
     """The commands for runs that translate."""
 
     verb = "translates"
@@ -41,11 +43,13 @@ class TranslationCommands(SequenceTask):
 
     @classmethod
     def score(cls, run: "Run", options: Namespace, processes: Processes) -> dict[str, Any]:
-        """See `Task`: with the beam that its test had."""
-        loaded, search = cls.load(run), run.config.search()
-        read = options.read or run.config.score.read or run.config.read
+        """See `Task`: with the beam search of the run's test."""
+        translator, config = cls.load(run), cls.config_of(run)
+        search, read = config.search(), options.read or config.score.read or config.read
         pairs = pairs_of(getattr(build_data(run.config.data), options.split), options.limit)
-        translations = loaded.translate_pairs(pairs, mode=read, batch_size=options.batch_size, device=processes.device)
+        translations = translator.translate_pairs(
+            pairs, mode=read, batch_size=options.batch_size, device=processes.device
+        )
         scores = TranslationScores.of(translations).as_dict()
         if not options.json:
             print(f"{run}: {read} read, {search}, {scores['sentences']:,} {options.split} sentences\n")
@@ -70,32 +74,32 @@ class TranslationCommands(SequenceTask):
 
     @classmethod
     def translate(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """See `Task`: the user's sentences, a line each."""
+        """See `Task`: print one translation a line; with `options.out`, draw the attention."""
         texts = _texts(options)
-        loaded = cls.load(runs[0])
+        translator = cls.load(runs[0])
         if options.out is not None:
-            _check_places(runs)
-        trace = trace_translations(loaded, loaded.read(texts), mode=options.read, device=processes.device)
-        unknown = [word for one in trace.translations for word in loaded.unknown_words(one.pair.source)]
+            _check_has_attention(cls, runs)
+        trace = trace_translations(translator, translator.read(texts), mode=options.read, device=processes.device)
+        unknown = [word for one in trace.translations for word in translator.unknown_words(one.pair.source)]
         if unknown:
             print(f"Unknown words, replaced by <unknown>: {', '.join(dict.fromkeys(unknown))}", file=sys.stderr)
         for one in trace.translations:
-            print(json.dumps(_plain(one)) if options.json else loaded.script.join(one.words))
+            print(json.dumps(_plain(one)) if options.json else translator.tokenizer.detokenize(one.words))
         if options.out is not None:
-            with redirect_stdout(sys.stderr):  # only translations are printed, for whatever reads them
-                _show(trace, options.out)
+            with redirect_stdout(sys.stderr):  # standard output has the translations only
+                _draw(trace, options.out)
 
     @classmethod
     def sheet(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """See `Task`: which source words were attended to for each word; or, with --self, the self-attention."""
+        """See `Task`: the attention to the source words at each word; with --self, the self-attention."""
         if options.self_attention:
             return cls._self_attention_sheet(runs, options, processes)
-        loaded = _load(cls, runs)
-        _check_places(runs)
+        translators = _load(cls, runs)
+        _check_has_attention(cls, runs)
         pairs = _pairs(runs, options)
-        # All are translated only if that decides which are shown.
+        # All sentences are translated only if their translations decide which to draw.
         indices = None if options.mistakes else _named(options, len(pairs))
-        traces = _trace(loaded, pairs if indices is None else [pairs[row] for row in indices], options, processes)
+        traces = _trace(translators, pairs if indices is None else [pairs[row] for row in indices], options, processes)
         save_figure(draw_alignments(_mistaken(traces, options)[0] if indices is None else traces), options.out)
 
     @classmethod
@@ -103,31 +107,32 @@ class TranslationCommands(SequenceTask):
         if len(runs) > 1:
             raise ConfigError(f"--self draws one run at a time, got {len(runs)}")
         if options.mistakes:
-            raise ConfigError("--self draws what sentences are read with: choose them with --images or --count")
-        [loaded] = _load(cls, runs)
-        if loaded.model.mixer is None:
-            raise RunError(f"{loaded.run} has no self-attention to draw: its encoder.self_attention_layers is 0")
+            raise ConfigError("--self draws the encoder of sentences: choose them with --images or --count")
+        [translator] = _load(cls, runs)
+        if translator.model.mixer is None:
+            raise RunError(f"{translator.run} has no self-attention to draw: its encoder.self_attention_layers is 0")
         pairs = _pairs(runs, options)
         sentences = [pairs[index].source for index in _named(options, len(pairs))]
-        save_figure(draw_self_attention(trace_self_attention(loaded, sentences, device=processes.device)), options.out)
+        trace = trace_self_attention(translator, sentences, device=processes.device)
+        save_figure(draw_self_attention(trace), options.out)
 
     @classmethod
     def report(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """See `Task`: the scores, and translations whose words show on hover what they were read from."""
-        loaded, pairs = _load(cls, runs), _pairs(runs, options)
+        """See `Task`: the scores, and translations whose words show their attention on hover."""
+        translators, pairs = _load(cls, runs), _pairs(runs, options)
         indices = None if options.mistakes else _named(options, len(pairs))
-        traces = _trace(loaded, pairs, options, processes)
-        scores = {its.name: TranslationScores.of(its.translations).as_dict() for its in traces}
+        traces = _trace(translators, pairs, options, processes)
+        scores = {trace.name: TranslationScores.of(trace.translations).as_dict() for trace in traces}
         if indices is None:
             traces, indices = _mistaken(traces, options)
         else:
-            traces = [_only(its, indices) for its in traces]
+            traces = [_only(trace, indices) for trace in traces]
         intro = f"Scores on the same {len(pairs):,} {options.split} sentences; {len(indices)} of them are shown."
         save_page(_page(traces, indices, intro, [translation_table(scores)]), options.out)
 
 
 def _plain(one: Translation) -> dict[str, Any]:
-    """A translation for JSON: for each of its words, the attention to every source word."""
+    """A translation as JSON values, with the attention of each word to every source word."""
     return {
         "source": one.pair.source,
         "words": one.words,
@@ -138,8 +143,8 @@ def _plain(one: Translation) -> dict[str, Any]:
 
 
 def _texts(options: Namespace) -> list[str]:
-    """The sentences of the command line, of standard input where it says so, and of the file."""
-    texts = []
+    """The sentences from the command line, from standard input for "-", and from the file."""
+    texts: list[str] = []
     for sentence in options.sentences:
         texts += _lines(sys.stdin.buffer.read(), "standard input") if sentence == "-" else [sentence]
     if options.file is not None:
@@ -148,7 +153,7 @@ def _texts(options: Namespace) -> list[str]:
         except OSError as error:
             raise ConfigError(f"cannot read {options.file}: {error.strerror}") from error
     if not texts:
-        raise ConfigError("there is nothing to translate: give sentences, - for standard input, or --file")
+        raise ConfigError("nothing to translate: give sentences, - for standard input, or --file")
     return texts
 
 
@@ -156,8 +161,8 @@ def _lines(content: bytes, name: str | Path) -> list[str]:
     return [line for _, line in numbered_lines(content, name)]
 
 
-def _show(trace: TranslationTrace, out: Path) -> None:
-    """Draw translations of the user's own sentences: a sheet, or a page."""
+def _draw(trace: TranslationTrace, out: Path) -> None:
+    """Draw translations as a picture or an HTML page, by the suffix of the file."""
     if out.suffix.lower() in PAGES:
         page = _page([trace], range(len(trace.translations)), "Translations of your sentences.", [])
         save_page(page, out, size=False)
@@ -166,14 +171,14 @@ def _show(trace: TranslationTrace, out: Path) -> None:
 
 
 def _page(traces: list[TranslationTrace], indices: Sequence[int], intro: str, tables: list[Any]) -> str:
-    title = f"Translations: {' and '.join(its.name for its in traces)}"
+    title = f"Translations: {' and '.join(trace.name for trace in traces)}"
     return make_translation_report(title=title, intro=intro, traces=traces, indices=indices, tables=tables)
 
 
-def _check_places(runs: "Sequence[Run]") -> None:
-    """Refuse runs that have no choice of places."""
+def _check_has_attention(task: type[TranslationCommands], runs: "Sequence[Run]") -> None:
+    """Raise RunError for a run that has one annotation only, and so no attention to draw."""
     for run in runs:
-        attention = run.config.attention
+        attention = task.config_of(run).attention
         if not attention.has_choice:
             raise RunError(
                 f"{run} has one annotation for a whole sentence (attention.kind {attention.kind}): "
@@ -182,7 +187,7 @@ def _check_places(runs: "Sequence[Run]") -> None:
 
 
 def _load(task: type[TranslationCommands], runs: "Sequence[Run]") -> list[TrainedTranslator]:
-    """Load runs that are to translate the very same sentences."""
+    """Load runs that share their data."""
     check_run_count(runs)
     check_given_once(runs)
     check_same_data({str(run): run.config for run in runs})
@@ -190,7 +195,7 @@ def _load(task: type[TranslationCommands], runs: "Sequence[Run]") -> list[Traine
 
 
 def _pairs(runs: "Sequence[Run]", options: Namespace) -> list[SentencePair]:
-    """The sentences to choose from; a report shows only what it scores."""
+    """The sentences to choose from; with `options.limit`, the first ones only."""
     for name, flag in (("label", "--class"), ("gallery", "--gallery")):
         if getattr(options, name):
             raise ConfigError(
@@ -203,7 +208,7 @@ def _pairs(runs: "Sequence[Run]", options: Namespace) -> list[SentencePair]:
 
 
 def _named(options: Namespace, size: int) -> list[int]:
-    """The numbers of the sentences that were asked for, or of the first ones."""
+    """The indices of the sentences that the options ask for, by default the first ones."""
     if options.images is None:
         return list(range(min(options.count, size)))
     if wrong := [index for index in options.images if index >= size]:
@@ -212,12 +217,12 @@ def _named(options: Namespace, size: int) -> list[int]:
 
 
 def _mistaken(traces: Sequence[TranslationTrace], options: Namespace) -> tuple[list[TranslationTrace], list[int]]:
-    """The first sentences that a model gets wrong, and their numbers."""
-    correct = [all(rights) for rights in zip(*(its.correct for its in traces), strict=True)]
-    indices = [index for index, good in enumerate(correct) if not good][: options.count]
+    """The first sentences that some model translates wrongly, and their indices."""
+    correct = [all(verdicts) for verdicts in zip(*(trace.correct for trace in traces), strict=True)]
+    indices = [index for index, is_correct in enumerate(correct) if not is_correct][: options.count]
     if not indices:
         raise ConfigError(f"no sentence matches: no model is wrong on any of the {len(correct):,}")
-    return [_only(its, indices) for its in traces], indices
+    return [_only(trace, indices) for trace in traces], indices
 
 
 def _only(trace: TranslationTrace, indices: Sequence[int]) -> TranslationTrace:
@@ -225,16 +230,16 @@ def _only(trace: TranslationTrace, indices: Sequence[int]) -> TranslationTrace:
 
 
 def _trace(
-    loaded: Sequence[TrainedTranslator], pairs: Sequence[SentencePair], options: Namespace, processes: Processes
+    translators: Sequence[TrainedTranslator], pairs: Sequence[SentencePair], options: Namespace, processes: Processes
 ) -> list[TranslationTrace]:
     return [
         trace_translations(
-            its,
+            translator,
             pairs,
             name=name,
             mode=getattr(options, "read", None),
             batch_size=getattr(options, "batch_size", None),
             device=processes.device,
         )
-        for its, name in zip(loaded, unique_names([its.run for its in loaded]), strict=True)
+        for translator, name in zip(translators, unique_names([one.run for one in translators]), strict=True)
     ]

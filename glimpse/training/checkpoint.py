@@ -1,6 +1,6 @@
 """Checkpoints: safetensors files of tensors and a JSON header.
 
-Nothing in them is ever unpickled, so a checkpoint from elsewhere can be wrong but cannot run code.
+Nothing in them is unpickled, so that loading an untrusted checkpoint cannot run code.
 """
 
 from pathlib import Path
@@ -12,25 +12,35 @@ from glimpse.errors import RunError
 FORMAT = "glimpse-1"
 
 
-def weights_of(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The model's part of a checkpoint."""
+def model_weights(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the model's state dict from the tensors of a checkpoint."""
     return {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
 
 
 def load_into(model: nn.Module, weights: dict[str, Tensor], path: Path, optional: tuple[str, ...] = ()) -> None:
-    """Load weights, or say in what way they are those of another model."""
+    """Load weights into a model.
+
+    Args:
+        model: The model.
+        weights: Its state dict.
+        path: File that the weights were read from, for the error message.
+        optional: Prefixes of keys that may be missing from the model or from the weights.
+
+    Raises:
+        RunError: If keys or shapes differ.
+    """
     own = model.state_dict()
     missing = sorted(key for key in own.keys() - weights.keys() if not key.startswith(optional))
     unexpected = sorted(key for key in weights.keys() - own.keys() if not key.startswith(optional))
-    differ = [
-        f"{key} is {tuple(weights[key].shape)} and should be {tuple(own[key].shape)}"
+    shapes = [
+        f"{key} has shape {tuple(weights[key].shape)}, expected {tuple(own[key].shape)}"
         for key in sorted(own.keys() & weights.keys())
         if own[key].shape != weights[key].shape
     ]
     problems = [
-        *([f"it lacks {', '.join(missing)}"] if missing else []),
-        *([f"it has also {', '.join(unexpected)}"] if unexpected else []),
-        *differ,
+        *([f"missing keys {', '.join(missing)}"] if missing else []),
+        *([f"unexpected keys {', '.join(unexpected)}"] if unexpected else []),
+        *shapes,
     ]
     if problems:
         raise RunError(f"{path} is a checkpoint of another architecture: {'; '.join(problems)}")

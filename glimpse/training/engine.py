@@ -1,15 +1,17 @@
-"""The training loop, one for every task.
+"""The training loop, the same for every task.
 
-Each epoch trains, validates, and writes a checkpoint. All that is random is a function of (seed, epoch, step), and the
-learning rate of the step, so a resumed run needs nothing but weights and optimizer to go on exactly as if it had never
-been stopped; and N processes with a share of each batch do what one process does with all of it.
+Each epoch trains, validates and writes a checkpoint. All random numbers are a function of (seed, epoch, step), and the
+learning rate is a function of the step, so weights and optimizer state are enough to resume a run bit for bit; and N
+processes that share each batch compute the same updates as one process with all of it.
 """
 
 import json
 import math
+import operator
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,7 +22,7 @@ from tqdm import tqdm
 
 from glimpse.distributed import Processes
 from glimpse.errors import NonFiniteError, RunError
-from glimpse.training.checkpoint import load_into, weights_of
+from glimpse.training.checkpoint import load_into, model_weights
 from glimpse.training.optimizer import learning_rate, make_optimizer
 from glimpse.training.run import BEST, LAST, Run
 
@@ -29,24 +31,24 @@ if TYPE_CHECKING:
 
 
 class RunningMeans:
-    """Means of the terms of the loss over the steps that have them."""
+    """Running means of the loss terms, each over the steps in which it occurs."""
 
     def __init__(self) -> None:
         self._sums: dict[str, Tensor] = {}
         self._counts: Counter[str] = Counter()
 
     def add(self, name: str, value: Tensor) -> None:
-        """Take in a term of a step."""
+        """Add the value of one term in one step."""
         self._sums[name] = self._sums.get(name, 0) + value
         self._counts[name] += 1
 
     def values(self, processes: Processes) -> dict[str, float]:
-        """The means, over all processes."""
+        """The means over steps and processes."""
         return {name: float(processes.mean(value)) / self._counts[name] for name, value in self._sums.items()}
 
 
 class Engine:
-    """Trains a task in a run folder."""
+    """Trains a task and writes the metrics and checkpoints of its run."""
 
     def __init__(self, task: "Task", run: Run, processes: Processes):
         self.task = task
@@ -54,30 +56,30 @@ class Engine:
         self.processes = processes
         self.settings = run.config.train
         self.optimizer = make_optimizer(task.model, self.settings)
-        self.epoch = 0  # whole epochs done
-        self.seconds = 0.0  # spent in them
-        self.best: dict[str, Any] | None = None
+        self.epoch = 0  # completed epochs
+        self.seconds = 0.0  # their duration
+        self.best: dict[str, Any] | None = None  # validation record of the best epoch
 
     @property
     def step(self) -> int:
-        """Steps done in whole epochs."""
+        """Training steps in the completed epochs."""
         return self.epoch * self.task.steps_per_epoch
 
     @property
     def seconds_left(self) -> float:
-        """How long the remaining epochs will take, if they are like those before; of the first nothing is known."""
+        """Estimated duration of the remaining epochs; infinite before the first is completed."""
         return self.seconds / self.epoch * (self.settings.epochs - self.epoch) if self.epoch else math.inf
 
     def resume(self) -> None:
-        """Go back to the end of the last whole epoch.
+        """Restore the state after the last completed epoch.
 
         Raises:
             RunError: If there is no usable checkpoint.
         """
         if not (self.run.folder / LAST).exists() and not self.run.rows():
-            return  # stopped before the first checkpoint: this is the beginning
+            return  # stopped before the first checkpoint: start from epoch 0
         tensors, state = self.run.load(LAST)
-        load_into(self.task.model, weights_of(tensors), self.run.folder / LAST)
+        load_into(self.task.model, model_weights(tensors), self.run.folder / LAST)
         try:
             self._restore(tensors, state)
         except (KeyError, TypeError, ValueError) as error:
@@ -95,14 +97,14 @@ class Engine:
                 name, entry = key.removeprefix("optimizer.").rsplit(".", 1)
                 if value.dim() and value.shape != parameters[name].shape:
                     raise ValueError(f"{key} has shape {tuple(value.shape)}")
-                if value.dim():  # laid out in memory as the weights, which fused optimizers take for granted
+                if value.dim():  # fused optimizers need the memory layout of the weights
                     value = torch.empty_like(parameters[name]).copy_(value)
                 moments.setdefault(number[parameters[name]], {})[entry] = value
         self.optimizer.load_state_dict({"state": moments, "param_groups": self.optimizer.state_dict()["param_groups"]})
         self.epoch, self.seconds, self.best = int(state["epoch"]), float(state["seconds"]), state["best"]
 
     def save(self) -> None:
-        """Write the checkpoint to resume from."""
+        """Write the checkpoint that `resume` reads."""
         tensors = _model_tensors(self.task.model)
         for name, parameter in self.task.model.named_parameters():
             for entry, value in self.optimizer.state.get(parameter, {}).items():
@@ -111,10 +113,13 @@ class Engine:
         self.run.save(LAST, tensors, state)
 
     def train(self, log: Callable[[str], None] = print) -> None:
-        """Train until all epochs are done.
+        """Train the remaining epochs.
+
+        Args:
+            log: Called with a line of text after each epoch.
 
         Raises:
-            NonFiniteError: If a loss or gradient is; the last good checkpoint is kept.
+            NonFiniteError: If a loss or gradient is NaN or infinite; the checkpoint of the last epoch is kept.
             RunError: If a checkpoint cannot be written.
         """
         task, processes = self.task, self.processes
@@ -129,7 +134,7 @@ class Engine:
                 raise RunError(f"cannot write to the run folder {self.run.folder}: {error.strerror}") from error
         try:
             if processes.main and self.epoch == 0:
-                self.save()  # so that a run stopped in its first epoch can be resumed too
+                self.save()  # so that a run stopped in its first epoch can be resumed
             while self.epoch < self.settings.epochs:
                 started = time.monotonic()
                 losses = self._train_epoch(model, writer)
@@ -145,11 +150,11 @@ class Engine:
                 writer.close()
 
     def _train_epoch(self, model: nn.Module, writer: SummaryWriter | None) -> dict[str, float]:
-        """Visit the training data once; returns the mean of each term of the loss."""
+        """Train for one epoch; returns the mean of each loss term."""
         task, settings = self.task, self.settings
         steps = task.steps_per_epoch
         total = steps * settings.epochs
-        epoch, recent = RunningMeans(), RunningMeans()  # of the epoch, and since the last row
+        epoch_means, recent_means = RunningMeans(), RunningMeans()  # recent: since the last row of metrics.jsonl
         task.model.train()
         bar = tqdm(
             task.batches(self.epoch),
@@ -166,20 +171,20 @@ class Engine:
             for group in self.optimizer.param_groups:
                 group["lr"] = rate * group["lr_mult"]
             terms = task.loss_terms(model, batch, task.noise(self.epoch, index))
-            loss = sum(weight * value for weight, value in terms.values() if weight)
+            loss = reduce(operator.add, [weight * value for weight, value in terms.values() if weight])
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
             norm = nn.utils.clip_grad_norm_(task.model.parameters(), settings.max_grad_norm)
             self._check_finite(terms, norm, index)
             self.optimizer.step()
             for name, (_, value) in {"loss": (1, loss), **terms}.items():
-                recent.add(name, value.detach())
-                epoch.add(name, value.detach())
+                recent_means.add(name, value.detach())
+                epoch_means.add(name, value.detach())
             if (index + 1) % settings.log_every == 0 or index + 1 == steps:
-                values = self._log(recent.values(self.processes), step + 1, rate, writer)
+                values = self._log(recent_means.values(self.processes), step + 1, rate, writer)
                 bar.set_postfix({name: f"{value:.3f}" for name, value in values.items() if name in ("loss", "error")})
-                recent = RunningMeans()
-        return epoch.values(self.processes)
+                recent_means = RunningMeans()
+        return epoch_means.values(self.processes)
 
     def _log(self, values: dict[str, float], step: int, rate: float, writer: SummaryWriter | None) -> dict[str, float]:
         if self.processes.main:
@@ -202,7 +207,7 @@ class Engine:
         )
 
     def _finish_epoch(self, losses: dict[str, float], scores: dict[str, Any], writer: SummaryWriter | None) -> None:
-        """Keep the best weights, then the row, then the state to resume from, which makes the epoch done."""
+        """Write the weights if they are the best, then the metrics; last the checkpoint, which completes the epoch."""
         if self.best is None or scores["error"] < self.best["error"]:
             self.best = {"epoch": self.epoch, **scores}
             self.run.save(BEST, _model_tensors(self.task.model), self.best)

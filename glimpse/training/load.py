@@ -1,4 +1,4 @@
-"""From a run folder to a trained model."""
+"""Open run folders, and load the trained model of a run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,17 +10,17 @@ from glimpse.training.run import Run
 
 
 def load(folder: str | Path | Run) -> Any:
-    """Load a trained model, with its best weights and ready to look.
+    """Load the trained model of a run, with its best weights, in evaluation mode.
 
         model = glimpse.load("cluttered60-hard")
         answers = model(images, sample=False).logits[:, -1].argmax(-1)  # images: (B, 1, 60, 60), 8-bit or float
 
     Args:
-        folder: A run folder, or the name of a model that ships with the package (`glimpse.shipped_models()`).
+        folder: A run folder, or the name of a model that ships with the package (see `glimpse.shipped_models()`).
 
     Returns:
-        The model itself of a classifier; of a captioner a `TrainedCaptioner`, of a translator a `TrainedTranslator`,
-        which have the words beside the model. It reads as it does when it is scored, unless told otherwise.
+        For a classifier, the model itself; for a captioner a `TrainedCaptioner` and for a translator a
+        `TrainedTranslator`, which hold the model and its vocabulary. The read mode is that of the run's scores.
 
     Raises:
         RunError: If there is no such run, or its checkpoint cannot be used.
@@ -30,10 +30,10 @@ def load(folder: str | Path | Run) -> Any:
 
 
 def open_runs(folders: Sequence[str | Path | Run]) -> list[Run]:
-    """Open run folders, at least one, each once.
+    """Open one or several run folders.
 
     Raises:
-        RunError: If there is none, or one of them is not a run.
+        RunError: If the list is empty, or one of the folders is not a run.
     """
     if not folders:
         raise RunError("there must be at least one run folder, got none")

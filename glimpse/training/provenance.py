@@ -1,4 +1,4 @@
-"""What a run was made with: command, commit, versions, machine."""
+"""The command, commit, versions and machine that a run was made with."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ import torch
 
 
 def provenance() -> dict[str, Any]:
-    """How this run came about."""
+    """Return the command, commit, versions and machine of this process, for meta.json."""
     return {
         "command": sys.argv,
         "started": time.strftime("%Y-%m-%d %H:%M:%S"),
@@ -26,10 +26,10 @@ def provenance() -> dict[str, Any]:
 
 
 def commit_of(folder: Path) -> str | None:
-    """The commit of the code, with a plus if there are changes to it.
+    """Return the git commit of the code, with a plus if there are uncommitted changes.
 
-    None if the folder above the package is not the root of this project's repository: a package that is installed into
-    a virtual environment has nothing to do with the repository that the environment lies in.
+    None if the folder is not the root of this project's repository. Otherwise a package installed into a virtual
+    environment would report the commit of the repository that contains the environment.
     """
     git = ["git", "-C", str(folder)]
     if not (folder / ".git").exists() or not (folder / "pyproject.toml").exists():

@@ -1,8 +1,8 @@
 """Rows of results.csv from finished run folders.
 
-Nothing is scored again, but for section lazy, which is about stopping early: its runs look at the validation and the
-test images once more. A row's command reproduces the run: a config file as it is now, the seed, and every other setting
-in which the run differs from that file; but for technical settings, and for where on some disk things were.
+Only section lazy, on early exit, evaluates its runs again, on the validation and the test images; all other metrics are
+read from the run folder. The command of a row reproduces the run: the config file in its present state, the seed, and
+every other setting in which the run differs from that file, except technical settings and paths.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from glimpse.config.schema import diff
 from glimpse.errors import ConfigError, RunError
-from glimpse.evaluation.result_rows import LAZY, SECTIONS, Row
+from glimpse.evaluation.result_rows import EARLY_EXIT, SECTIONS, Row
 from glimpse.tasks.base import task_of
 from glimpse.tasks.settings import Config, load_config
 from glimpse.training.run import Run
@@ -23,16 +23,16 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def rows_of(run: Run, *, section: str, name: str | None = None, task: str | None = None) -> list[Row]:
-    """The rows of a finished run, one per metric.
+    """Return the rows of a finished run, one per metric.
 
     Args:
         run: The run.
-        section: The part of the results that it belongs to, one of SECTIONS.
-        name: What to call it; by default as its config.
-        task: What it was trained for; by default what its data is called.
+        section: Section of the results, one of SECTIONS.
+        name: Name of the model; None: that of the config.
+        task: Name of the task; None: that of the data.
 
     Raises:
-        ConfigError: If there is no such section, or the task has no name of its own.
+        ConfigError: If there is no such section, or the data has no name.
         RunError: If the run is not finished, or broken.
     """
     if section not in SECTIONS:
@@ -40,7 +40,7 @@ def rows_of(run: Run, *, section: str, name: str | None = None, task: str | None
     if not run.finished:
         raise RunError(f"{run} is not finished; finish it with: python train.py --resume {run}")
     config, metadata = run.config, run.read_json("meta.json")
-    file, settings = origin(run)
+    file, settings = config_and_overrides(run)
     task_class = task_of(config)
     row = Row(
         section=section,
@@ -68,39 +68,46 @@ def rows_of(run: Run, *, section: str, name: str | None = None, task: str | None
         values = task_class.result_rows(run, result)
     except (KeyError, TypeError, IndexError) as error:
         raise RunError(f"{run.folder / 'result.json'} is broken: {error!r}") from error
-    if section == LAZY:
+    if section == EARLY_EXIT:
         values += task_class.early_exit_rows(run)
-    return [row._replace(**its) for its in values]
+    return [row._replace(**metric) for metric in values]
 
 
-def origin(run: Run) -> tuple[str, str]:
-    """Where the settings of a run come from.
+def config_and_overrides(run: Run, *, repository: Path = REPOSITORY) -> tuple[str, str]:
+    """Return a command line that reproduces the settings of a run, as a config file and overrides.
+
+    Args:
+        run: The run.
+        repository: Folder with the config files, in `configs/`.
 
     Returns:
-        The path of its config file from the repository, empty if there is none of its name; and the settings in which
-        the run differs from that file, or else from the defaults, as on a command line.
+        The path of the config file in the repository, empty if no file has the name of the run; and the settings in
+        which the run differs from that file, or else from the defaults, as options.
+
+    Raises:
+        RunError: If no options lead to the settings of the run.
     """
-    path = f"configs/{run.name}.yaml" if (REPOSITORY / f"configs/{run.name}.yaml").is_file() else ""
-    file = REPOSITORY / path if path else None
+    path = f"configs/{run.name}.yaml" if (repository / f"configs/{run.name}.yaml").is_file() else ""
+    file = repository / path if path else None
     reached = base = load_config(file=file)
-    wanted = portable(run.config, base)
+    wanted = with_paths_of(run.config, base)
     own, default = dict(wanted.items()), dict(base.items())
     settings: dict[str, list[str]] = {}
-    # Again, as a setting that does not exist for the file's kind of model may exist for the run's.
+    # Repeated, as the kinds that are chosen first decide which other settings exist.
     while missing := [key for key, _, _ in diff(dict(wanted.identity()), dict(reached.identity()))]:
         values = {key: own[key] for key in missing if key in own and key not in settings}
         values = {key: value for key, value in values.items() if key not in default or value != default[key]}
         if not values:
             raise RunError(f"no command line has the settings of {run}: {', '.join(missing)}")
         kinds = {key: value for key, value in values.items() if key == "model" or key.endswith(".kind")}
-        for key, value in (kinds or values).items():  # what kinds there are decides which settings exist
+        for key, value in (kinds or values).items():
             settings[key] = [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
         reached = load_config(["=".join(setting) for setting in settings.values()], file=file)
     return path, shlex.join(word for pair in settings.values() for word in pair)
 
 
-def portable(config: C, base: Config) -> C:
-    """A config with files and folders as another has them, which was written for any machine."""
+def with_paths_of(config: C, base: Config) -> C:
+    """Return a config whose paths are replaced by those of another, or by the defaults where that has none."""
     changes: dict[str, dict[str, Any]] = {"train": {"runs_dir": base.train.runs_dir}}
     for group in config.groups():
         own, other = getattr(config, group), getattr(base, group, None)

@@ -1,17 +1,17 @@
-"""Run folders: what a training leaves behind, and all that scoring or resuming it needs.
+"""Run folders: all files of one training, enough to score or resume it.
 
     runs/<config>/seed<N>-<time>/
         config.yaml        every setting, resolved
         meta.json          command, commit, versions, machine
-        metrics.jsonl      a row every few steps and one each epoch
-        tensorboard/       the same as events
-        last.safetensors   weights and optimizer after the last whole epoch: for resuming
-        best.safetensors   weights of the epoch with the lowest validation error: for scoring
-        result.json        test scores, once the training is done
+        metrics.jsonl      a row every few steps and one per epoch
+        tensorboard/       the same as TensorBoard events
+        last.safetensors   weights and optimizer state after the last completed epoch, to resume from
+        best.safetensors   weights of the epoch with the lowest validation error, to score
+        result.json        test scores, once the training is finished
 
-Checkpoints are safetensors files: tensors and a JSON header. Nothing in them is ever unpickled, so a stranger's
-checkpoint can be wrong but cannot run code. Each is written under a temporary name, flushed to the disk and renamed,
-so a process killed at any moment leaves the last whole one.
+Checkpoints are safetensors files: tensors and a JSON header. Nothing in them is unpickled, so that loading an untrusted
+checkpoint cannot run code. Each file is written under a temporary name, flushed to disk and renamed, so that a process
+killed at any moment leaves the previous file intact.
 """
 
 import itertools
@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from glimpse.errors import ConfigError, RunError
 from glimpse.files import write_atomically
 from glimpse.tasks.settings import Config, load_config
-from glimpse.training.checkpoint import FORMAT, load_into, weights_of
+from glimpse.training.checkpoint import FORMAT, load_into, model_weights
 from glimpse.training.provenance import provenance
 from glimpse.training.zoo import find_in_zoo, in_zoo, suggest_shipped
 
@@ -36,28 +36,35 @@ LAST, BEST = "last.safetensors", "best.safetensors"
 
 
 class Run:
-    """A run folder; as text, what it was called when it was opened."""
+    """A run folder and its config; `str(run)` is the path or name that it was opened by."""
 
-    def __init__(self, folder: str | Path, config: Config, *, called: str | Path | None = None):
+    def __init__(self, folder: str | Path, config: Config, *, label: str | Path | None = None):
+        """Wrap a folder, without reading it; see `create` and `open`.
+
+        Args:
+            folder: The folder.
+            config: Its settings.
+            label: How messages call the run; None: the folder.
+        """
         self.folder = Path(folder)
         self.config = config
-        self._called = str(called or self.folder)
+        self._label = str(label or self.folder)
 
     def __str__(self) -> str:
-        return self._called
+        return self._label
 
     @classmethod
     def create(cls, config: Config, *, name: str, metadata: dict[str, Any], folder: str | Path | None = None) -> "Run":
-        """Make a new run folder: `folder`, or one named after the config, the seed and the time.
+        """Create a run folder.
 
         Args:
             config: The settings.
-            name: The config's name.
-            metadata: What else meta.json is to say.
-            folder: The folder, if it is not to be named automatically.
+            name: Name of the config.
+            metadata: Further entries of meta.json.
+            folder: The folder; None: a new one in `train.runs_dir`, named after the config, the seed and the time.
 
         Raises:
-            RunError: If the folder cannot be made, or holds a run already.
+            RunError: If the folder cannot be created, or holds a run already.
         """
         parent = Path(config.train.runs_dir) / name
         config = config.with_absolute_paths()
@@ -76,16 +83,17 @@ class Run:
 
     @classmethod
     def open(cls, folder: "str | Path | Run") -> "Run":
-        """Open an existing run folder, or else the model of this name that ships with the package.
+        """Open a run folder, or the shipped model of this name.
 
-        A run that is open already is returned as it is, so that a command opens each once and hands it on.
+        Args:
+            folder: A run folder, the name of a shipped model, or an open run, which is returned unchanged.
 
         Raises:
-            RunError: If it is neither.
+            RunError: If there is no such run, or its config is invalid.
         """
         if isinstance(folder, Run):
             return folder
-        called = folder
+        label = folder
         folder = (None if os.path.isdir(folder) else find_in_zoo(folder)) or Path(folder)
         file = folder / "config.yaml"
         if os.path.isfile(folder):
@@ -94,28 +102,28 @@ class Run:
             hint = "" if os.path.isdir(folder) else f"; {suggest_shipped(folder)}"
             raise RunError(f"{folder} is not a run folder: there is no config.yaml in it{hint}")
         try:
-            return cls(folder, load_config(file=file), called=called)
+            return cls(folder, load_config(file=file), label=label)
         except ConfigError as error:
             raise RunError(f"the config of this run cannot be used: {error}") from error
 
     @property
     def name(self) -> str:
-        """The name of its config, or of its folder if it has none."""
+        """The name of its config, or of its folder if the config has none."""
         return str(self._value("meta.json", "name", "") or self.folder.name)
 
     @property
     def shipped(self) -> bool:
-        """Whether it came with the package: to be scored, and not to be written to."""
+        """Whether it ships with the package, and is therefore read-only."""
         return in_zoo(self.folder)
 
     @property
     def finished(self) -> bool:
-        """Whether it was trained to the end and scored."""
+        """Whether it was trained to the end and scored on the test set."""
         return (self.folder / "result.json").exists()
 
     @property
     def seconds(self) -> float:
-        """How long its training took."""
+        """Duration of its training."""
         value = self._value("result.json", "seconds")
         if not isinstance(value, int | float):
             raise RunError(f"{self.folder / 'result.json'} is broken: seconds must be a number, got {value!r}")
@@ -128,14 +136,14 @@ class Run:
         return content.get(key, *default)
 
     def write_json(self, name: str, content: Any) -> None:
-        """Write a JSON file."""
+        """Write a JSON file into the folder; raises RunError if it cannot be written."""
         try:
             write_atomically(self.folder / name, (json.dumps(content, indent=2) + "\n").encode())
         except OSError as error:
             raise RunError(f"cannot write {self.folder / name}: {error.strerror}") from error
 
     def read_json(self, name: str) -> Any:
-        """Read a JSON file; raises RunError if it is missing or broken."""
+        """Read a JSON file of the folder; raises RunError if it is missing or broken."""
         path = self.folder / name
         try:
             return json.loads(path.read_text())
@@ -143,10 +151,15 @@ class Run:
             raise RunError(f"{path} is broken: {error}") from error
 
     def save(self, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-        """Write a checkpoint of tensors and plain values.
+        """Write a checkpoint.
+
+        Args:
+            name: File name: BEST or LAST.
+            tensors: The tensors.
+            state: Plain values, stored as JSON.
 
         Raises:
-            RunError: If it cannot be written; the one before it is still whole.
+            RunError: If it cannot be written; the previous checkpoint is kept.
         """
         tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
         content = save(tensors, {"format": FORMAT, "state": json.dumps(state)})
@@ -156,7 +169,7 @@ class Run:
             raise RunError(f"cannot write {self.folder / name}: {error.strerror}") from error
 
     def load(self, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Read a checkpoint: its tensors and plain values.
+        """Read a checkpoint; returns its tensors and plain values.
 
         Raises:
             RunError: If it is missing or broken.
@@ -174,26 +187,26 @@ class Run:
             raise RunError(f"{path} is broken: {error}") from error
 
     def load_weights(self, model: nn.Module, name: str = BEST, *, optional: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Put the weights of a checkpoint into a model; returns its plain values.
+        """Load the weights of a checkpoint into a model; returns the plain values of the checkpoint.
 
         Args:
             model: A model of the same architecture.
-            name: Of the checkpoint: BEST or LAST.
-            optional: Prefixes of weights that the model may have and the checkpoint not, or the other way round.
+            name: File name of the checkpoint: BEST or LAST.
+            optional: Prefixes of keys that may be missing from the model or from the checkpoint.
 
         Raises:
             RunError: If the checkpoint is missing, broken, or of another architecture.
         """
         tensors, state = self.load(name)
-        load_into(model, weights_of(tensors), self.folder / name, optional)
+        load_into(model, model_weights(tensors), self.folder / name, optional)
         return state
 
     def load_last_weights(self, model: nn.Module) -> None:
-        """Put the weights after the last whole epoch into a model."""
+        """Load the weights after the last completed epoch into a model."""
         self.load_weights(model, LAST)
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows of metrics.jsonl; a last line cut short by a kill is left out."""
+        """Return the rows of metrics.jsonl, without a last line that was cut off when the process was killed."""
         path = self.folder / "metrics.jsonl"
         rows = []
         try:
@@ -208,7 +221,7 @@ class Run:
         return rows
 
     def truncate_metrics(self, step: int) -> None:
-        """Drop the rows of metrics.jsonl after a step, which will be made again, and what a kill left half-written."""
+        """Remove the rows of metrics.jsonl after a step, and temporary files of a process that was killed."""
         rows = [row for row in self.rows() if row.get("step", 0) <= step]
         content = "".join(json.dumps(row) + "\n" for row in rows)
         try:
@@ -220,7 +233,7 @@ class Run:
 
 
 def _new_folder(parent: Path, stem: str) -> Path:
-    """Make a folder of this name, or of the first such name with a number that no other process has."""
+    """Create a folder of this name, with the first free number appended if the name is taken."""
     parent.mkdir(parents=True, exist_ok=True)
     for count in itertools.count(1):
         folder = parent / (stem if count == 1 else f"{stem}-{count}")

@@ -1,7 +1,7 @@
-"""Train what is missing: several configs with several seeds each, one after the other, as often as it takes.
+"""Train several configs with several seeds each, one after the other, without repeating what is done.
 
-A run that is there and finished is used; one that was stopped goes on; the others are trained. So the same command,
-given again after whatever happened, picks up where it was.
+Finished runs are used as they are, stopped runs are resumed, and missing ones are trained. The same command therefore
+continues after any interruption.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from glimpse.view.tables import duration
 
 
 class PlannedRun(NamedTuple):
-    """A run that is wanted."""
+    """The config of a run, which may exist already."""
 
     name: str  # of its config
     config: Config  # with its seed
@@ -26,63 +26,68 @@ class PlannedRun(NamedTuple):
 def train_missing(
     jobs: Sequence[PlannedRun], *, given: Sequence[Run] = (), log: Callable[[str], None] = print
 ) -> list[Run]:
-    """Train those of the wanted runs that are not there yet; returns all, in order.
+    """Train those of the planned runs that are missing or unfinished; returns all, in order.
 
     Args:
-        jobs: The runs that are wanted.
-        given: Runs that may be among them; the others are looked for where `train.py` puts them.
-        log: Told of the progress.
+        jobs: The planned runs.
+        given: Existing runs to use; further ones are searched in `train.runs_dir`.
+        log: Called with lines of text about the progress.
 
     Raises:
-        ConfigError, DataError, RunError: As `training.train`; what is trained by then is kept.
+        ConfigError, DataError, RunError: As `training.train`; the runs trained until then are kept.
     """
     check_distinct(jobs)
     opened: dict[Path, Run] = {}
-    found = [find(job, given, opened) for job in jobs]
-    # What the whole training of a job takes, as far as known.
-    seconds = {index: run.seconds for index, run in enumerate(found) if run is not None and run.finished}
-    missing = [index for index in range(len(jobs)) if index not in seconds]
+    found = [find_run(job, given, opened) for job in jobs]
+    finished = {index: run for index, run in enumerate(found) if run is not None and run.finished}
+    seconds = {index: run.seconds for index, run in finished.items()}  # duration of the training, as far as known
+    missing = [index for index in range(len(jobs)) if index not in finished]
     if missing:
-        left = f", {duration(sum(expected(jobs, seconds, index) for index in missing))} if as before" if seconds else ""
-        log(f"{len(jobs) - len(missing)} of {len(jobs)} runs are there; training the others{left}")
+        total = sum(expected_seconds(jobs, seconds, index) for index in missing) if seconds else 0.0
+        log(
+            f"{len(finished)} of {len(jobs)} runs are finished; training the others"
+            + (f", about {duration(total)}" if seconds else "")
+        )
     for count, index in enumerate(missing, 1):
         job = jobs[index]
         log(f"\n{count} of {len(missing)}: {job.name}, seed {job.config.seed}")
 
         def suffix(engine: Engine, index: int = index, later: Sequence[int] = missing[count:]) -> str:
-            """How long all will take."""
+            """Estimate the time left for all runs."""
             seconds[index] = engine.seconds + engine.seconds_left
-            left = engine.seconds_left + sum(expected(jobs, seconds, other) for other in later)
-            return f"; {duration(left)} left in all" if later else ""
+            left = engine.seconds_left + sum(expected_seconds(jobs, seconds, other) for other in later)
+            return f"; {duration(left)} left in total" if later else ""
 
         try:
             train(job.config, run=found[index], name=job.name, suffix=suffix)
         except KeyboardInterrupt:
-            log("Or give the same command again: it goes on from here.")
+            log("Or run the same command again, which continues from here.")
             raise
-        found[index] = find(job, given, opened)
-        seconds[index] = found[index].seconds
-    return found
+        run = find_run(job, given, opened)
+        if run is None:
+            raise RunError(f"the run of {job.name}, seed {job.config.seed}, was moved or deleted after its training")
+        finished[index], seconds[index] = run, run.seconds
+    return [finished[index] for index in range(len(jobs))]
 
 
 def check_distinct(jobs: Sequence[PlannedRun]) -> None:
-    """Refuse to do the same twice."""
+    """Raise ConfigError if two planned runs have the same settings and seed."""
     seen: dict[object, PlannedRun] = {}
     for job in jobs:
         training = (job.config.identity(), job.config.seed)
         if (other := seen.setdefault(training, job)) is not job:
             raise ConfigError(
-                f"{other.name} and {job.name} are the same training, seed {job.config.seed}: name it once"
+                f"{other.name} and {job.name} are the same training, seed {job.config.seed}: list it once"
             )
 
 
-def find(job: PlannedRun, given: Sequence[Run] = (), opened: dict[Path, Run] | None = None) -> Run | None:
-    """The run of a job, finished if there is such a one; None if it was never begun.
+def find_run(job: PlannedRun, given: Sequence[Run] = (), opened: dict[Path, Run] | None = None) -> Run | None:
+    """Find the run with the settings and seed of a planned run, a finished one if possible; None if there is none.
 
     Args:
-        job: The run that is wanted.
-        given: Runs that it may be.
-        opened: Runs that were opened before, by their folders; those that are opened are added.
+        job: The planned run.
+        given: Existing runs to search first, before `train.runs_dir`.
+        opened: Cache of opened runs by folder, extended by this function; None: no cache.
     """
     opened = {} if opened is None else opened
     candidates = [*given]
@@ -92,20 +97,25 @@ def find(job: PlannedRun, given: Sequence[Run] = (), opened: dict[Path, Run] | N
                 opened[file.parent] = Run.open(file.parent)
             candidates.append(opened[file.parent])
         except RunError:
-            continue  # of another version, or broken: not the one wanted
-    begun = None
+            continue  # broken, or of an incompatible version
+    unfinished = None
     for run in candidates:
         if run.config.seed == job.config.seed and run.config.identity() == job.config.identity():
             if run.finished:
                 return run
-            begun = run
-    return begun
+            unfinished = run
+    return unfinished
 
 
-def expected(jobs: Sequence[PlannedRun], seconds: dict[int, float], index: int) -> float:
-    """How long a job may take: as long as others of its config did, else as long as any."""
-    alike = [
-        taken for other, taken in seconds.items() if jobs[other].config.identity() == jobs[index].config.identity()
-    ]
-    known = alike or list(seconds.values())
+def expected_seconds(jobs: Sequence[PlannedRun], seconds: dict[int, float], index: int) -> float:
+    """Estimate the duration of a planned run: the mean over runs of the same config, or else over all known runs.
+
+    Args:
+        jobs: All planned runs.
+        seconds: Known durations, by the index of the run.
+        index: Index of the run.
+    """
+    identity = jobs[index].config.identity()
+    same_config = [taken for other, taken in seconds.items() if jobs[other].config.identity() == identity]
+    known = same_config or list(seconds.values())
     return sum(known) / len(known)

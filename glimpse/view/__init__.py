@@ -1,5 +1,4 @@
-"""Tables, figures, animations and pages.
+"""Tables, figures, animations and HTML reports.
 
-Imports `evaluation` and the packages before it.
-Start with `drawing.py`.
+Imports `evaluation` and the packages before it. Start with `drawing.py`.
 """

@@ -1,7 +1,7 @@
-"""Heat maps of translations: for each word of the output, the attention weights of the source words.
+"""Heat maps of translations: the attention weights of the source words for each word of the output.
 
-For a sentence each model has a panel, the models side by side: a row for each output word, from the top down, and a
-column for each source word. The references are below.
+For each sentence, the models have a panel each, side by side, with a row for each output word and a column for each
+source word. The references are below.
 
 Shapes: N output words, L source words.
 """
@@ -29,34 +29,34 @@ from glimpse.view.text_layout import (
     write_lines,
 )
 
-# In inches: side of a cell, longest label, between labels and cells, around the figure; between panels side by side,
-# between rows of panels, between sentences.
+# In inches: side of a cell, longest label, gap between labels and cells, margin of the figure, and the gaps between
+# panels side by side, between rows of panels and between sentences.
 CELL, LABEL, PAD, MARGIN, GAP, ROW_GAP, SENTENCE_GAP = 0.23, 1.1, 0.06, 0.2, 0.35, 0.15, 0.45
-MIN_WIDTH, MAX_WIDTH = 2.6, 18.0  # of a panel, and of all panels side by side
-COLOR_BAR = 0.2  # height
-SIZE = 9  # of labels, in points
+MIN_WIDTH, MAX_WIDTH = 2.6, 18.0  # smallest width of a panel, largest width of panels side by side
+COLOR_BAR = 0.2  # height of the color bar
+SIZE = 9  # font size of labels, in points
 MAX_REFERENCES = 2
 COLOR_MAP = LinearSegmentedColormap.from_list("attention", ["#ffffff", ATTENTION_COLOR, "#4d2600"])
-WEIGHT_NOTE = "The darker a cell, the larger the attention weight of its column for its row."
-HARD_NOTE = "Hard attention reads one word: the disc. "
-SPAN_NOTE = "Framed: the source words that the output word corresponds to. "
+WEIGHT_NOTE = "The darker a cell, the larger the attention weight of the source word for the output word."
+HARD_NOTE = "Disc: the word that hard attention read. "
+SPAN_NOTE = "Frame: the source words that the output word is aligned with. "
 
 
 class AxisLabels(NamedTuple):
-    """The words along an axis of a heat map, shortened where they are too long."""
+    """The words along an axis of a heat map, truncated to the length of a label."""
 
     words: list[str]
-    width: float  # of the widest, in inches
+    width: float  # of the widest word, in inches
 
     @classmethod
     def of(cls, words: Tokens) -> "AxisLabels":
-        """Shorten words to the length of a label."""
-        short = [truncate_to_width(word, POINTS_PER_INCH * LABEL, SIZE) for word in words]
-        return cls(short, max((text_width(word, SIZE) / POINTS_PER_INCH for word in short), default=0.0))
+        """Truncate words to the length of a label."""
+        labels = [truncate_to_width(word, POINTS_PER_INCH * LABEL, SIZE) for word in words]
+        return cls(labels, max((text_width(label, SIZE) / POINTS_PER_INCH for label in labels), default=0.0))
 
 
 class Heatmap(NamedTuple):
-    """Attention weights with words along both axes, and the size of the drawing in inches."""
+    """Attention weights with words along both axes; all sizes are in inches."""
 
     weights: Tensor  # (rows, columns)
     rows: AxisLabels
@@ -64,26 +64,26 @@ class Heatmap(NamedTuple):
 
     @property
     def left(self) -> float:
-        """Width of the labels of the rows."""
+        """Width of the row labels."""
         return self.rows.width + PAD
 
     @property
     def top(self) -> float:
-        """Height of the labels of the columns, which are vertical if one of them is too wide for its column."""
+        """Height of the column labels, of which those that are wider than a cell are vertical."""
         return max(self.columns.width, SIZE / 72) + PAD
 
     @property
     def width(self) -> float:
-        """With labels."""
+        """Width with labels."""
         return self.left + CELL * len(self.columns.words)
 
     @property
     def height(self) -> float:
-        """With labels."""
+        """Height with labels."""
         return self.top + CELL * len(self.rows.words)
 
     def draw(self, figure: Figure, left: float, top: float) -> Axes:
-        """Draw the heat map, `left` and `top` inches from the edges of a figure."""
+        """Draw the heat map, `left` and `top` inches from the edges of the figure."""
         width, height = figure.get_size_inches()
         rows, columns = len(self.rows.words), len(self.columns.words)
         bottom = height - top - self.height
@@ -106,21 +106,21 @@ class Heatmap(NamedTuple):
 
 
 class HeatmapPanel(NamedTuple):
-    """One translation: a title and the text of the output, with the heat map below."""
+    """One translation: a title, the text of the output, and the heat map."""
 
     trace: TranslationTrace
-    row: int  # of the sentence
+    row: int  # index of the sentence
     heatmap: Heatmap | None  # None for an empty output
     lines: list[Line]
 
     @property
     def width(self) -> float:
-        """In inches."""
+        """Width in inches."""
         return MIN_WIDTH if self.heatmap is None else max(self.heatmap.width, MIN_WIDTH)
 
     @property
     def height(self) -> float:
-        """In inches."""
+        """Height in inches."""
         return total_height(self.lines) + (0.0 if self.heatmap is None else PAD + self.heatmap.height)
 
 
@@ -128,15 +128,15 @@ class SentenceRow(NamedTuple):
     """One sentence: the source, the panels of all models and the references."""
 
     source: Tokens
-    panel_rows: list[list[HeatmapPanel]]  # panels side by side, in rows one below the other
+    panel_rows: list[list[HeatmapPanel]]  # rows of panels
     references: list[str]
 
     def source_lines(self, width: float) -> list[Line]:
-        """The text above the panels."""
+        """The lines above the panels."""
         return make_lines(self.source, width, 11)
 
     def reference_lines(self, width: float) -> list[Line]:
-        """The text below the panels."""
+        """The lines below the panels."""
         return [
             line
             for text in self.references
@@ -144,23 +144,23 @@ class SentenceRow(NamedTuple):
         ]
 
     def height(self, width: float) -> float:
-        """In inches, in a figure with `width` inches between its margins."""
+        """Height in inches, if the figure has `width` inches between its margins."""
         panels = sum(max(panel.height for panel in row) + ROW_GAP for row in self.panel_rows)
         text = total_height(self.source_lines(width)) + total_height(self.reference_lines(width))
         return text + PAD + panels
 
 
 def draw_alignments(traces: Sequence[TranslationTrace]) -> Figure:
-    """Draw which source words models attended to, for each word of their translations.
+    """Draw the attention weights of translations.
 
-    Weights are drawn as they are, from 0 to 1. For hard attention a disc marks the word that was read. Where the data
-    know which source words an output word corresponds to, these are framed.
+    The color scale is fixed, from 0 to 1. For hard attention, a disc marks the word that was read. Where the data has
+    alignments, the source words that an output word is aligned with are framed.
 
     Args:
-        traces: Of each model, for the same sentences.
+        traces: One for each model, for the same sentences.
 
     Raises:
-        ValueError: If the models did not translate the same sentences, or one of them has no attention.
+        ValueError: If the traces are of different sentences, or a model has no attention.
     """
     check_same_sentences(traces)
     if without := [trace.name for trace in traces if not trace.attends]:
@@ -179,7 +179,7 @@ def draw_alignments(traces: Sequence[TranslationTrace]) -> Figure:
 
 
 def draw_color_bar(figure: Figure, top: float) -> None:
-    """Draw the colors of the weights from 0 to 1, `top` inches below the top of a figure."""
+    """Draw the color scale from 0 to 1, `top` inches below the top of the figure."""
     width, height = figure.get_size_inches()
     middle = 1 - (top + COLOR_BAR / 2) / height
     axes = figure.add_axes(((MARGIN + 0.15) / width, middle - 0.05 / height, 1 / width, 0.1 / height))
@@ -198,18 +198,21 @@ def _sentence_row(traces: Sequence[TranslationTrace], row: int) -> SentenceRow:
         if panel_rows[-1] and _width([*panel_rows[-1], panel]) > MAX_WIDTH:
             panel_rows.append([])
         panel_rows[-1].append(panel)
-    references = [traces[0].script.join(words) for words in pair.references[:MAX_REFERENCES]]
+    references = [traces[0].tokenizer.detokenize(words) for words in pair.references[:MAX_REFERENCES]]
     return SentenceRow(pair.source, panel_rows, references)
 
 
 def _panel(trace: TranslationTrace, row: int) -> HeatmapPanel:
-    one = trace.translations[row]
-    heatmap = Heatmap(one.weights, AxisLabels.of(one.words), AxisLabels.of(one.pair.source)) if one.words else None
+    translation = trace.translations[row]
+    heatmap = None
+    if translation.words:
+        rows, columns = AxisLabels.of(translation.words), AxisLabels.of(translation.pair.source)
+        heatmap = Heatmap(translation.weights, rows, columns)
     width = HeatmapPanel(trace, row, heatmap, []).width
     title = truncate_to_width(f"{trace.name}, {trace.mode} attention", POINTS_PER_INCH * width, 9, "bold")
-    output = trace.script.join(one.words).split() or ["(no words)"]
+    output = trace.tokenizer.detokenize(translation.words).split() or ["(no words)"]
     style = {}
-    if one.pair.alignment_spans:  # correct or wrong; in other data, other words may be a correct translation too
+    if translation.pair.alignment_spans:  # other data has more correct translations than references
         style = {"color": CORRECT_COLOR if trace.correct[row] else WRONG_COLOR}
         output += ["(correct)" if trace.correct[row] else "(wrong)"]
     lines = [Line(title, 9, {"weight": "bold"}), *make_lines(output, width, 10, **style)]
@@ -234,9 +237,9 @@ def _draw_sentence(figure: Figure, top: float, sentence: SentenceRow, width: flo
 
 
 def _draw_marks(axes: Axes, panel: HeatmapPanel) -> None:
-    """Frame the aligned words, where they are known, and mark the words that hard attention read."""
-    one = panel.trace.translations[panel.row]
-    for word, (start, stop) in enumerate(one.pair.alignment_spans[: len(one.words)]):
+    """Frame the aligned words, if known, and mark the words that hard attention read."""
+    translation = panel.trace.translations[panel.row]
+    for word, (start, stop) in enumerate(translation.pair.alignment_spans[: len(translation.words)]):
         if stop > start:
             corner = (start - 0.5, word - 0.5)
             axes.add_patch(
@@ -246,8 +249,8 @@ def _draw_marks(axes: Axes, panel: HeatmapPanel) -> None:
             )
     if panel.trace.mode == "hard":
         axes.plot(
-            one.places.tolist(),
-            range(len(one.words)),
+            translation.places.tolist(),
+            range(len(translation.words)),
             "o",
             zorder=4,
             color=READ_COLOR,
@@ -258,6 +261,6 @@ def _draw_marks(axes: Axes, panel: HeatmapPanel) -> None:
 
 
 def _note(traces: Sequence[TranslationTrace]) -> str:
-    hard = any(trace.mode == "hard" for trace in traces)
-    alignment_spans = any(one.pair.alignment_spans for one in traces[0].translations)
-    return (HARD_NOTE if hard else "") + (SPAN_NOTE if alignment_spans else "") + WEIGHT_NOTE
+    has_hard = any(trace.mode == "hard" for trace in traces)
+    has_spans = any(translation.pair.alignment_spans for translation in traces[0].translations)
+    return (HARD_NOTE if has_hard else "") + (SPAN_NOTE if has_spans else "") + WEIGHT_NOTE

@@ -1,4 +1,4 @@
-"""Scores of translators by the length of the source, as a table, as rows of numbers and as a figure."""
+"""Scores of translators by source length, as a table, CSV rows and a figure."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,63 +12,65 @@ from glimpse.view.comparison_figure import draw_legend
 from glimpse.view.drawing import line_style
 from glimpse.view.tables import Table
 
-OFFSET = 0.12  # between the marks of two groups, as a share of the width of a group of lengths
-LEGEND_CHARACTERS = 66  # that fit into a line
+OFFSET = 0.12  # horizontal distance between the markers of two run groups; length groups are 1 apart
+LEGEND_CHARACTERS = 66  # characters per line of the legend
 TITLES = {"error": "Translations that are not exact, in %", "BLEU": "BLEU"}
 
 
 def length_table(lengths: LengthComparison) -> Table:
-    """A row for each group of runs, a column for each group of lengths."""
+    """Make a table with a row for each group of runs and a column for each length group."""
     header = ["source words", "runs", *(f"{words} ({count:,})" for words, count in lengths.counts.items())]
     rows = [
         [group.name, str(len(group.runs)), *(in_percent(group.score(words)) for words in lengths.counts)]
         for group in lengths.groups
     ]
     title = f"{TITLES[lengths.metric]}, by the length of the source, {lengths.counts[ALL]:,} {lengths.split} sentences"
-    return Table(title, header, rows, [f"In brackets: in the header, the number of sentences; {_intervals(lengths)}"])
+    return Table(
+        title, header, rows, [f"In parentheses: in the header, the number of sentences; {_intervals(lengths)}"]
+    )
 
 
 def run_rows(lengths: LengthComparison) -> Iterator[dict[str, Any]]:
-    """A row for each run and group of lengths; the interval is over sentences."""
+    """Yield a row for each run and length group; the interval is over sentences."""
     for group in lengths.groups:
         for run in group.runs:
             for words, count in lengths.counts.items():
-                about = {"config": group.name, "seed": run.seed, "run": run.folder, "attention": group.attends}
-                yield {**about, **_row(lengths, words, count, run.scores[words])}
+                columns = {"config": group.name, "seed": run.seed, "run": run.folder, "attention": group.has_attention}
+                yield {**columns, **_row(lengths, words, count, run.scores[words])}
 
 
 def group_rows(lengths: LengthComparison) -> Iterator[dict[str, Any]]:
-    """A row for each group of runs and of lengths; the interval is over seeds if there are several runs."""
+    """Yield a row for each group of runs and length group; the interval is over seeds if there are several runs."""
     for group in lengths.groups:
         for words, count in lengths.counts.items():
-            about = {"config": group.name, "runs": len(group.runs), "attention": group.attends}
+            columns = {"config": group.name, "runs": len(group.runs), "attention": group.has_attention}
             interval = "seeds" if len(group.runs) > 1 else "sentences"
-            yield {**about, **_row(lengths, words, count, group.score(words)), "interval": interval}
+            yield {**columns, **_row(lengths, words, count, group.score(words)), "interval": interval}
 
 
 def draw_lengths(lengths: LengthComparison) -> Figure:
-    """Draw the scores against the length of the source, a line for each group of runs, dashed without attention."""
+    """Plot the scores against the source length, a line for each group of runs; dashed: without attention."""
     words = [name for name in lengths.counts if name != ALL]
     figure = Figure(figsize=(max(6.5, 2.5 + 1.1 * len(words)), 4.6), layout="constrained")
     axes = figure.subplots()
     for index, group in enumerate(lengths.groups):
         mean, low, high = zip(*(group.score(name) for name in words), strict=True)
-        # Side by side, so that overlapping intervals can be told apart.
-        places = [place + OFFSET * (index - (len(lengths.groups) - 1) / 2) for place in range(len(words))]
+        # Shifted sideways, so that intervals do not overlap.
+        positions = [position + OFFSET * (index - (len(lengths.groups) - 1) / 2) for position in range(len(words))]
         bars = [
             [100 * max(0.0, middle - end) for middle, end in zip(mean, low, strict=True)],
             [100 * max(0.0, end - middle) for middle, end in zip(mean, high, strict=True)],
         ]
         axes.errorbar(
-            places,
+            positions,
             [100 * value for value in mean],
             bars,
             label=group.name,
-            linestyle="-" if group.attends else "--",
+            linestyle="-" if group.has_attention else "--",
             linewidth=1.6,
             markersize=6,
             capsize=3,
-            clip_on=False,  # a mark at zero is not cut
+            clip_on=False,  # do not cut markers at zero
             **line_style(index),
         )
     axes.set_xticks(range(len(words)), [f"{name}\n({lengths.counts[name]:,})" for name in words])
@@ -100,10 +102,10 @@ def _row(lengths: LengthComparison, words: str, count: int, estimate: Estimate) 
 
 def _intervals(lengths: LengthComparison) -> str:
     over = "Wilson's" if lengths.metric == "error" else "by the bootstrap"
-    several, single = "over seeds (Student's)", f"over sentences ({over})"
+    several, single = "over seeds (Student's t)", f"over sentences ({over})"
     runs = [len(group.runs) for group in lengths.groups]
     if min(runs) > 1:
         return f"in the cells, 95% intervals {several}."
     if max(runs) == 1:
-        return f"in the cells, 95% intervals {single} of a single run; other seeds may differ by more."
-    return f"in the cells, 95% intervals, {several} where there are several runs, {single} of a single one."
+        return f"in the cells, 95% intervals {single} for a single run; other seeds may differ by more."
+    return f"in the cells, 95% intervals, {several} for several runs, {single} for a single run."

@@ -1,7 +1,7 @@
-"""An animation of captions: what one model, or several side by side, write about an image and attend to, word by word.
+"""An animation of captions: the caption of each model and its attention, word by word.
 
-A frame has a column for each model: the image with the attention for the current word, and below it the caption so far,
-never a later word. Each image is first shown alone, before the first word.
+A frame has a column for each model: the image with the attention for the current word, and below it the words of the
+caption so far. Each image is first shown alone, before the first word.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,21 +19,21 @@ from glimpse.view.video import rasterize, write_frames
 
 # In pixels, all even, as H.264 requires.
 COLUMN, MARGIN, HEADING, LINE, FOOT = 384, 16, 40, 26, 40
-SIZE = 12  # of the words, in points
+SIZE = 12  # font size of the words, in points
 POINTS_PER_PIXEL = 72 / DPI
-NOTE = "Color: attention, relative to its largest weight. Square: the place read."
+NOTE = "Color: attention relative to its largest weight. Square: the place read."
 
 
 def draw_caption_frame(traces: Sequence[CaptionTrace], row: int, step: int) -> Figure:
     """Draw one frame of an animation.
 
     Args:
-        traces: Of each model, for the same images.
+        traces: One for each model, for the same images.
         row: Index of the image in the traces.
-        step: 0 is the image alone, then the number of the word, from 1; a model with fewer words stays at its last.
+        step: 0: the image alone; n: the first n words. A model with fewer words stays at its last word.
 
     Returns:
-        A figure whose width depends on the number of models, and its height on the images and the longest caption.
+        The figure. Its width depends on the number of models, its height on the images and the longest caption.
     """
     check_same_images(traces)
     image_height, image_width = traces[0].images.shape[2:]
@@ -45,8 +45,8 @@ def draw_caption_frame(traces: Sequence[CaptionTrace], row: int, step: int) -> F
     def write(x: float, y: float, text: str, size: float, **style: Any) -> None:
         figure.text(x / width, 1 - y / height, text, fontsize=size, va="baseline", parse_math=False, **style)
 
-    for place, trace in enumerate(traces):
-        left = MARGIN + place * (COLUMN + MARGIN)
+    for column, trace in enumerate(traces):
+        left = MARGIN + column * (COLUMN + MARGIN)
         title = truncate_to_width(f"{trace.name}, {trace.mode} attention", COLUMN * POINTS_PER_PIXEL, 11, "bold")
         write(left, 26, title, 11, weight="bold")
         axes = figure.add_axes((left / width, 1 - (HEADING + side) / height, COLUMN / width, side / height))
@@ -67,7 +67,7 @@ def draw_caption_frame(traces: Sequence[CaptionTrace], row: int, step: int) -> F
 
 
 def caption_frames(traces: Sequence[CaptionTrace]) -> Iterator[np.ndarray]:
-    """Draw the frames (H, W, 3), uint8, of all images, image by image and word by word."""
+    """Draw the frames (H, W, 3), uint8, image by image and word by word."""
     check_same_images(traces)
     for row, length in enumerate(_num_frames(traces)):
         for step in range(length):
@@ -77,24 +77,24 @@ def caption_frames(traces: Sequence[CaptionTrace]) -> Iterator[np.ndarray]:
 def save_caption_animation(
     path: str | Path, traces: Sequence[CaptionTrace], *, seconds: float = 0.8, hold: float = 1.6
 ) -> None:
-    """Write an animation as a GIF, or as an MP4 video, which needs ffmpeg.
+    """Write an animation as a GIF, or as an MP4 video, which requires ffmpeg.
 
     Args:
-        path: File to write, .gif or .mp4.
-        traces: Of each model, for the same images.
-        seconds: Duration of a word; both durations are rounded to hundredths of a second.
+        path: Output path, .gif or .mp4.
+        traces: One for each model, for the same images.
+        seconds: Duration of a word, rounded to hundredths of a second, as is `hold`.
         hold: Duration of the last word of an image.
 
     Raises:
-        ConfigError: If the file cannot be of this type or cannot be written; an older file of this name is kept then.
-        ValueError: If the models did not describe the same images.
+        ConfigError: If the file type is not supported or the file cannot be written; an existing file is then kept.
+        ValueError: If the traces are of different images.
     """
     check_same_images(traces)
     write_frames(path, caption_frames(traces), lengths=_num_frames(traces), seconds=seconds, hold=hold)
 
 
 def _num_frames(traces: Sequence[CaptionTrace]) -> list[int]:
-    """The number of frames of each image: one of the image alone, and one for each word of its longest caption."""
+    """The number of frames of each image: the image alone, and one for each word of its longest caption."""
     return [1 + max(map(len, captions)) for captions in zip(*(trace.captions for trace in traces), strict=True)]
 
 

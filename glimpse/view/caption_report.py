@@ -1,6 +1,6 @@
-"""A report of captions in one HTML file: tables, then the captions of models, with the attention for each word.
+"""A report of captions in one HTML file: tables, then the captions of each model, with the attention for each word.
 
-The browser draws the page (pages/caption_report.html and .js) from the numbers of the traces, which are part of it.
+The browser draws the attention (pages/caption_report.html and .js) from the traces, which are embedded in the page.
 """
 
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from glimpse.view.tables import Table
 def make_caption_report(
     *, title: str, intro: str, traces: Sequence[CaptionTrace], indices: Sequence[int], tables: Sequence[Table]
 ) -> str:
-    """Make the page, for `page.write_report` to write.
+    """Make the page; `page.write_report` writes it.
 
     Args:
-        title: The heading.
+        title: Heading of the page.
         intro: Text below the heading; a blank line separates paragraphs.
-        traces: Of each model, for the same B images; the references are those of the first.
-        indices: Of the images in their data set.
-        tables: Shown with their notes.
+        traces: One for each model, for the same B images; the references are taken from the first.
+        indices: Indices of the images in their data set.
+        tables: Tables, shown with their notes.
 
     Returns:
         HTML.
 
     Raises:
-        ValueError: If the models did not describe the same images, or the number of indices is another.
+        ValueError: If the traces are of different images, or there is not one index for each image.
     """
     check_same_images(traces)
     first = traces[0]
@@ -47,7 +47,7 @@ def make_caption_report(
 
 
 def _model_data(trace: CaptionTrace) -> dict[str, Any]:
-    """All that is shown of one model; `caption_report.js` reads these keys."""
+    """The data of one model; `caption_report.js` reads these keys."""
     return {
         "name": trace.name,
         "mode": trace.mode,
@@ -55,6 +55,6 @@ def _model_data(trace: CaptionTrace) -> dict[str, Any]:
         "grid": trace.grid,  # rows, columns
         "cell": [round(length, 4) for length in trace.cell],  # height, width
         "captions": trace.captions,
-        "maps": [encode_bytes(trace.maps(row)) for row in range(len(trace.captions))],  # relative to the largest
+        "maps": [encode_bytes(trace.maps(row)) for row in range(len(trace.captions))],  # relative to the largest weight
         "places": [places.tolist() for places in trace.places],
     }

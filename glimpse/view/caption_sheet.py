@@ -1,8 +1,7 @@
-"""A still picture of captions: what models wrote about images, and where they attended for each word.
+"""A figure of captions: the caption of each model, and its attention for each word.
 
-For an image each model has a row, the models one below the other. First its caption, and below the first caption the
-references; then the image, and for each word a panel with the attention over the faded image. A long caption continues
-below, from the column of its first word on.
+For each image, the models have a row each. A row has the caption, the references (first row only), the image, and for
+each word a panel with the attention over the faded image. The panels of a long caption wrap to the next line.
 """
 
 from collections.abc import Sequence
@@ -23,13 +22,13 @@ from glimpse.view.text_layout import (
     write_lines,
 )
 
-# In inches; the last two are the distances between models and between images.
+# In inches; the last two are the gaps between models and between images.
 PANEL, GAP, TITLE, MARGIN, MODEL_GAP, IMAGE_GAP = 1.3, 0.1, 0.25, 0.15, 0.15, 0.4
-MIN_COLUMNS, MAX_COLUMNS = 4, 8  # words side by side
+MIN_COLUMNS, MAX_COLUMNS = 4, 8  # words per line
 MAX_REFERENCES = 2
 NOTE = (
     "The stronger the color of a place, the larger its attention weight, relative to the largest weight for the word. "
-    "Hard attention reads one place: the square."
+    "Square: the place that hard attention read."
 )
 
 
@@ -37,13 +36,13 @@ class CaptionRow(NamedTuple):
     """One caption with its panels."""
 
     trace: CaptionTrace
-    row: int  # of the image
-    lines: list[Line]  # above the panels
-    gap: float  # below them, in inches
+    row: int  # index of the image
+    lines: list[Line]  # text above the panels
+    gap: float  # below the panels, in inches
 
     @property
     def height(self) -> float:
-        """In inches, with the gap."""
+        """Height in inches, with the gap."""
         rows = max(-(-len(self.trace.captions[self.row]) // MAX_COLUMNS), 1)
         return total_height(self.lines) + rows * (TITLE + _panel_height(self.trace)) + self.gap
 
@@ -52,7 +51,7 @@ def draw_captions(traces: Sequence[CaptionTrace]) -> Figure:
     """Draw the captions of models for the same images.
 
     Raises:
-        ValueError: If the models did not describe the same images.
+        ValueError: If the traces are of different images.
     """
     check_same_images(traces)
     longest = max(len(caption) for trace in traces for caption in trace.captions)
@@ -63,11 +62,11 @@ def draw_captions(traces: Sequence[CaptionTrace]) -> Figure:
         CaptionRow(
             trace,
             row,
-            _lines(trace, row, width, with_references=place == 0),
-            IMAGE_GAP if place == last else MODEL_GAP,
+            _lines(trace, row, width, with_references=number == 0),
+            IMAGE_GAP if number == last else MODEL_GAP,
         )
         for row in range(len(traces[0].images))
-        for place, trace in enumerate(traces)
+        for number, trace in enumerate(traces)
     ]
     note = make_lines(NOTE.split(), width, 8, color=MUTED_COLOR)
     height = sum(row.height for row in rows) + total_height(note)
@@ -86,7 +85,7 @@ def _panel_height(trace: CaptionTrace) -> float:
 
 
 def _lines(trace: CaptionTrace, row: int, width: float, with_references: bool) -> list[Line]:
-    """The text above the panels of a caption."""
+    """The lines above the panels of a caption."""
     title = truncate_to_width(f"{trace.name}, {trace.mode} attention", POINTS_PER_INCH * width, 9, "bold")
     lines = [Line(title, 9, {"weight": "bold"})]
     lines += make_lines(trace.captions[row] or ["(no words)"], width, 11)

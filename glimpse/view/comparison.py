@@ -1,4 +1,4 @@
-"""A comparison of runs as tables and as rows of numbers."""
+"""Tables and CSV rows of a comparison of runs."""
 
 import csv
 import io
@@ -13,11 +13,11 @@ from glimpse.view.tables import Table, duration
 
 
 def comparison_tables(comparison: Comparison) -> list[Table]:
-    """All tables of a comparison."""
+    """Make all tables of a comparison."""
     tables = [_error_table(comparison)]
     if any(group.attends for group in comparison.groups):
         tables.append(_glimpse_table(comparison))
-    if any(group.early() for group in comparison.groups):
+    if any(group.exit_curves() for group in comparison.groups):
         tables.append(early_exit_table(comparison))
     tables.append(_cost_table(comparison))
     if len(comparison.groups) > 1:
@@ -33,14 +33,14 @@ def _error_table(comparison: Comparison) -> Table:
             in_percent(group.errors(rollout_mode)[-1]) if rollout_mode in group.rollout_modes else "-"
             for rollout_mode in get_args(RolloutMode)
         ]
-        hits = group.hits()
-        chosen = hits and (hits[len(hits) - group.num_choices :] if group.num_choices else hits)
+        on_target = group.on_target()
+        chosen = on_target and (on_target[len(on_target) - group.num_choices :] if group.num_choices else on_target)
         on_digit = f"{100 * sum(chosen) / len(chosen):.1f}" if chosen else "-"
-        rows.append([group.name, group.mode or "-", str(len(group.entries)), *cells, on_digit])
+        rows.append([group.name, group.mode or "-", str(len(group.runs)), *cells, on_digit])
     notes = [
-        "Greedy: one rollout that reads at the most likely locations. Sampled: one that samples the locations. Mean of "
-        f"{comparison.rollouts}: class probabilities averaged over that many sampled rollouts. On the digit: glimpses "
-        "centered on it, of those that the model chose; of all glimpses, where a rule places them.",
+        "Greedy: one rollout at the most likely locations. Sampled: one rollout at sampled locations. Mean of "
+        f"{comparison.rollouts}: class probabilities averaged over that many sampled rollouts. On the digit: share of "
+        "the glimpses chosen by the model that are centered on a digit; if a rule places all glimpses, share of all.",
         _interval_note(comparison),
     ]
     title = f"Error after the last glimpse, {comparison.images:,} {comparison.split} images"
@@ -62,7 +62,7 @@ def _cost_table(comparison: Comparison) -> Table:
     rows = []
     for group in comparison.groups:
         cost = group.cost
-        trained = sum(entry.seconds for entry in group.entries) / len(group.entries)
+        trained = sum(run.seconds for run in group.runs) / len(group.runs)
         rows.append(
             [
                 group.name,
@@ -75,9 +75,9 @@ def _cost_table(comparison: Comparison) -> Table:
             ]
         )
     notes = [
-        "Per image, greedy. Pixels read: the size of the input of the network, over all glimpses and scales, and in "
-        "percent of the pixels of the image (squares overlap, and coarse patches cover more pixels than they have). "
-        "Multiply-adds: of matrix products and convolutions. Images/s: measured in turns on this machine "
+        "Per image, greedy. Pixels read: input size of the network, over all glimpses and scales, and in percent of "
+        "the pixels of the image (squares overlap, and coarse patches cover more pixels than they have). "
+        "Multiply-adds: of matrix products and convolutions. Images/s: measured on this machine, the models in turn "
         f"({comparison.device}). Training: mean time of a run, on the machine it was trained on."
     ]
     return Table("Cost", header, rows, notes)
@@ -99,28 +99,28 @@ def _paired_table(comparison: Comparison) -> Table:
         )
     notes = [
         "Difference in error after the last glimpse, greedy, in percentage points; negative is better. Interval and "
-        "p (images): for these runs, over images, paired (McNemar's exact test between single runs, else Student's). "
-        "p (seeds): Welch's test over runs, with two or more of each. The p-values are not "
-        "corrected for multiple comparisons."
+        "p (images): for these runs, over images, paired (McNemar's exact test between single runs, else Student's t). "
+        "p (seeds): Welch's test over runs, with two or more of each. The p-values are not corrected for multiple "
+        "comparisons."
     ]
     title = f"Against {first.name}, on the same images"
     return Table(title, ["", "difference", "95% interval", "p (images)", "p (seeds)"], rows, notes)
 
 
 def _interval_note(comparison: Comparison) -> str:
-    single = [group.name for group in comparison.groups if len(group.entries) == 1]
+    single = [group.name for group in comparison.groups if len(group.runs) == 1]
     if not single:
-        return "In brackets: 95% intervals over seeds (Student's)."
+        return "In parentheses: 95% intervals over seeds (Student's t)."
     if len(single) == len(comparison.groups):
-        return "In brackets: 95% intervals over images (Wilson's) of a single run; other seeds may differ by more."
+        return "In parentheses: 95% intervals over images (Wilson's) for a single run; other seeds may differ by more."
     return (
-        "In brackets: 95% intervals, over seeds (Student's) where there are several runs; over images (Wilson's) for a "
-        "single run, whose other seeds may differ by more."
+        "In parentheses: 95% intervals, over seeds (Student's t) for several runs, over images (Wilson's) for a single "
+        "run; other seeds may differ by more."
     )
 
 
 def in_percent(estimate: Estimate) -> str:
-    """A share with its interval, in percent."""
+    """Format a share with its interval, in percent."""
     return f"{100 * estimate.mean:.2f} ({100 * estimate.low:.2f}-{100 * estimate.high:.2f})"
 
 
@@ -129,10 +129,10 @@ def _probability(p: float) -> str:
 
 
 def run_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """A row for each run, rollout mode and glimpse; the interval is over images."""
+    """Yield a row for each run, rollout mode and glimpse; the interval is over images."""
     for group in comparison.groups:
-        for entry in group.entries:
-            for rollout_mode, outcome in entry.outcomes.items():
+        for run in group.runs:
+            for rollout_mode, outcome in run.outcomes.items():
                 images = len(outcome.correct)
                 for step, wrong in enumerate((~outcome.correct).sum(0).tolist()):
                     low, high = wilson_interval(wrong, images)
@@ -141,8 +141,8 @@ def run_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
                     )
                     yield {
                         "config": group.name,
-                        "seed": entry.seed,
-                        "run": entry.folder,
+                        "seed": run.seed,
+                        "run": run.folder,
                         "read": group.mode,
                         "mode": rollout_mode,
                         "rollouts": comparison.rollouts if rollout_mode == "averaged" else 1,
@@ -153,20 +153,20 @@ def run_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
                         "low": low,
                         "high": high,
                         "on_digit": on_target,
-                        "train_seconds": entry.seconds,
+                        "train_seconds": run.seconds,
                         **group.cost._asdict(),
                     }
 
 
 def group_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """A row for each group, rollout mode and glimpse; the interval is over seeds if there are several."""
+    """Yield a row for each group, rollout mode and glimpse; the interval is over seeds if there are several runs."""
     for group in comparison.groups:
         for rollout_mode in group.rollout_modes:
-            hits = group.hits(rollout_mode)
+            on_target = group.on_target(rollout_mode)
             for step, estimate in enumerate(group.errors(rollout_mode)):
                 yield {
                     "config": group.name,
-                    "runs": len(group.entries),
+                    "runs": len(group.runs),
                     "read": group.mode,
                     "mode": rollout_mode,
                     "rollouts": comparison.rollouts if rollout_mode == "averaged" else 1,
@@ -176,22 +176,22 @@ def group_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
                     "error": estimate.mean,
                     "low": estimate.low,
                     "high": estimate.high,
-                    "interval": "seeds" if len(group.entries) > 1 else "images",
-                    "on_digit": None if hits is None else hits[step],
-                    "train_seconds": sum(entry.seconds for entry in group.entries) / len(group.entries),
+                    "interval": "seeds" if len(group.runs) > 1 else "images",
+                    "on_digit": None if on_target is None else on_target[step],
+                    "train_seconds": sum(run.seconds for run in group.runs) / len(group.runs),
                     **group.cost._asdict(),
                 }
 
 
 def paired_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """A row for each group but the first: its difference from the first, see `metrics.statistics.Paired`."""
+    """Yield a row for each group but the first, with its difference from the first (`metrics.statistics.Paired`)."""
     first, *others = comparison.groups
     for other in others:
         yield {"config": other.name, "against": first.name, **comparison.against(other, first)._asdict()}
 
 
 def to_csv(rows: Iterable[dict[str, Any]]) -> str:
-    """Rows as CSV, with a header; None becomes an empty cell."""
+    """Format rows as CSV with a header; None becomes an empty cell."""
     lines = list(rows)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(lines[0]), lineterminator="\n")

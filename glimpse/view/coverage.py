@@ -1,6 +1,6 @@
-"""Where glimpses fall: maps of the locations of all glimpses over a data set, glimpse by glimpse.
+"""Coverage maps: histograms of glimpse locations over a data set, one for each glimpse.
 
-Shapes: I images, M rollouts of each, T glimpses.
+Shapes: I images, M rollouts per image, T glimpses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,44 +21,44 @@ from glimpse.view.drawing import line_style
 MIN_WIDTH, MAX_WIDTH, MIN_PANEL, MAX_PANEL, MIN_PANEL_OF_ONE_LINE = 800, 1200, 68, 240, 125
 LEFT, RIGHT, TOP, GAP, NAME, TEXT, NOTE, LINES, AXIS = 64, 96, 8, 12, 28, 16, 36, 160, 64
 DPI = 100
-BINS = 31  # odd, so that the center of the image, a common first glimpse, is the middle of a cell
+BINS = 31  # odd, so that the center of the image, a common first location, is the center of a cell
 COLOR_MAP = "cividis"
 
 
 def coverage(outcome: ClassifierOutcome, *, bins: int = BINS) -> Tensor:
-    """Count where the glimpses of a model are centered.
+    """Compute histograms of the glimpse centers of a model.
 
     Args:
-        outcome: Of the model on the images.
+        outcome: Evaluation of the model on the images.
         bins: Number of cells along each side of the image.
 
     Returns:
-        (T, bins, bins): the share of the glimpses at step t, over all images and rollouts, with a center in each cell;
-        rows from the top, columns from the left. Centers off the image are left out, so a map may sum to less than one.
-        The right and bottom edges belong to the last cells.
+        (T, bins, bins): for step t, the share of the glimpses of all images and rollouts whose center is in each cell;
+        rows from the top, columns from the left. Centers outside the image are not counted, so a map may sum to less
+        than one. The right and bottom edges belong to the last cells.
     """
     steps = outcome.locations.shape[2]
     if steps == 0:
         raise ValueError("outcome must be of a model with glimpses, got one without")
     if bins < 1:
         raise ValueError(f"bins must be at least 1, got {bins}")
-    places = outcome.locations.flatten(0, 1).double()  # (I*M, T, 2)
-    inside = (places.abs() <= 1).all(-1)  # (I*M, T); False for NaN
-    cells = ((places + 1) / 2 * bins).nan_to_num(0).long().clamp(0, bins - 1)
+    locations = outcome.locations.flatten(0, 1).double()  # (I*M, T, 2)
+    inside = (locations.abs() <= 1).all(-1)  # (I*M, T); False for NaN
+    cells = ((locations + 1) / 2 * bins).nan_to_num(0).long().clamp(0, bins - 1)
     index = (torch.arange(steps) * bins + cells[..., 1]) * bins + cells[..., 0]
     counts = torch.bincount(index[inside], minlength=steps * bins**2)
-    return counts.view(steps, bins, bins) / len(places)
+    return counts.view(steps, bins, bins) / len(locations)
 
 
 def draw_coverage(outcomes: Mapping[str, ClassifierOutcome], image_shape: Sequence[int]) -> Figure:
-    """Draw the maps of models, a row for each; and how often glimpses are centered on a digit, where that is known.
+    """Draw the coverage maps of models, a row for each, and the share of glimpses on a digit, if known.
 
     Args:
-        outcomes: Of each model on the images, by the name of the model.
+        outcomes: Evaluation of each model on the images, by the name of the model.
         image_shape: (C, H, W) of the images.
 
     Returns:
-        A figure 8 to 12 inches wide, or more for more than 13 glimpses.
+        The figure, 8 to 12 inches wide, or wider for more than 13 glimpses.
     """
     if not outcomes:
         raise ValueError("outcomes must be of at least one model, got none")
@@ -66,7 +66,7 @@ def draw_coverage(outcomes: Mapping[str, ClassifierOutcome], image_shape: Sequen
         if outcome.locations.shape[2] == 0:
             raise ValueError(f"{name} is a whole-image network and has no glimpses to map")
     maps = {name: coverage(outcome) for name, outcome in outcomes.items()}
-    hit_rates = {
+    on_target = {
         name: outcome.on_target.double().mean((0, 1))
         for name, outcome in outcomes.items()
         if outcome.on_target is not None
@@ -78,12 +78,12 @@ def draw_coverage(outcomes: Mapping[str, ClassifierOutcome], image_shape: Sequen
     across = max(MIN_PANEL, min(MAX_PANEL, MAX_PANEL / aspect, panel_width))
     down = across * aspect
     pitch = across + GAP
-    two_lines = across < MIN_PANEL_OF_ONE_LINE  # long lines of text do not fit above a map
-    above = TEXT * (1 + (1 + two_lines) * bool(hit_rates)) + 6
+    two_lines = across < MIN_PANEL_OF_ONE_LINE  # long headings do not fit above a map
+    above = TEXT * (1 + (1 + two_lines) * bool(on_target)) + 6
     row = NAME + above + down + TEXT * (1 + two_lines) + 12
-    bottom = TOP + len(maps) * row  # of the maps
+    bottom = TOP + len(maps) * row  # bottom of the maps
     width = max(MIN_WIDTH, LEFT + steps * pitch - GAP + RIGHT)
-    height = bottom + NOTE + (LINES + AXIS if hit_rates else 0)
+    height = bottom + NOTE + (LINES + AXIS if on_target else 0)
     figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, facecolor="white")
 
     def axes_at(left: float, top: float, across: float, down: float) -> Axes:
@@ -93,22 +93,22 @@ def draw_coverage(outcomes: Mapping[str, ClassifierOutcome], image_shape: Sequen
         figure.text(LEFT / width, 1 - y / height, text, va="baseline", parse_math=False, **style)
 
     space = "\n" if two_lines else " "
-    for place, (name, shares) in enumerate(maps.items()):
-        top = TOP + place * row
+    for number, (name, shares) in enumerate(maps.items()):
+        top = TOP + number * row
         write(top + 18, name, fontsize=11, weight="bold")
         for step, share in enumerate(shares):
             heading = f"glimpse {step + 1}"
-            if name in hit_rates:
-                heading += f"\non the digit{space}{100 * hit_rates[name][step]:.1f}%"
+            if name in on_target:
+                heading += f"\non the digit{space}{100 * on_target[name][step]:.1f}%"
             fullest = f"fullest cell{space}{100 * share.max():.3g}%"
             _draw_map(axes_at(LEFT + step * pitch, top + NAME + above, across, down), share, heading, fullest)
         _draw_color_bar(axes_at(LEFT + len(shares) * pitch, top + NAME + above, 10, down))
-    note = "Color: the number of glimpses centered in a cell, in percent of the largest number in a cell of the map."
+    note = "Color: number of glimpses centered in a cell, in percent of the fullest cell of the map."
     write(bottom + 16, note, fontsize=8)
-    if hit_rates:
-        edge = 0.5 * across / pitch  # each glimpse of the line plot is below its maps
+    if on_target:
+        edge = 0.5 * across / pitch  # aligns each glimpse of the line plot with its maps
         lines = axes_at(LEFT, bottom + NOTE + 12, steps * pitch - GAP, LINES)
-        _draw_hits(lines, hit_rates, (1 - edge, steps + edge))
+        _draw_on_target(lines, on_target, (1 - edge, steps + edge))
     return figure
 
 
@@ -126,18 +126,18 @@ def _draw_color_bar(axes: Axes) -> None:
     bar.ax.tick_params(labelsize=8)
 
 
-def _draw_hits(axes: Axes, hit_rates: Mapping[str, Tensor], limits: tuple[float, float]) -> None:
-    for place, (name, rates) in enumerate(hit_rates.items()):
+def _draw_on_target(axes: Axes, on_target: Mapping[str, Tensor], limits: tuple[float, float]) -> None:
+    for index, (name, rates) in enumerate(on_target.items()):
         axes.plot(
             range(1, len(rates) + 1),
             rates,
             label=name,
             markerfacecolor="white",
-            linestyle="--" if place else "-",  # so that coinciding lines can be told apart
-            **line_style(place),
+            linestyle="--" if index else "-",  # lines that coincide stay visible
+            **line_style(index),
         )
-    steps = max(len(rates) for rates in hit_rates.values())
-    lowest = min(float(rates.min()) for rates in hit_rates.values())
+    steps = max(len(rates) for rates in on_target.values())
+    lowest = min(float(rates.min()) for rates in on_target.values())
     axes.set(xlim=limits, xticks=range(1, steps + 1), ylim=(max(0, lowest // 0.1 / 10 - 0.1), 1.02))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.tick_params(labelsize=8)

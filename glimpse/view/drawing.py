@@ -1,9 +1,9 @@
-"""Colors, and functions that each draw one thing on axes: an image, glimpse squares, a trail, patches, probabilities.
+"""Colors, and functions that draw images, glimpse squares, trails, attention maps, patches and probabilities on axes.
 
-They compose: `draw_image` first, then whatever lies on it. All coordinates are in pixels of the image.
+The functions compose: first `draw_image`, then overlays. All coordinates are in pixels of the image.
 
 Images are PIL images, arrays of shape (H, W), (H, W, 1) or (H, W, 3), or tensors of shape (C, H, W) with one or three
-channels; arrays and tensors are uint8, or floats in [0, 1]. The same picture in any of these forms is drawn the same.
+channels; arrays and tensors are uint8, or floats in [0, 1].
 
 Shapes: T glimpses, K scales, G patch side, C channels, H x W image.
 """
@@ -25,35 +25,35 @@ from glimpse.evaluation.glimpse_traces import GlimpseTrace
 ImageLike = Image.Image | np.ndarray | Tensor
 ArrayLike = np.ndarray | Tensor | Sequence[float] | Sequence[Sequence[float]]
 
-# Okabe and Ito's colors, which color-blind readers can tell apart; one for each scale.
+# The color-blind safe palette of Okabe and Ito; one color for each scale.
 SCALE_COLORS = ("#56B4E9", "#E69F00", "#CC79A7", "#F0E442")
 CORRECT_COLOR, WRONG_COLOR, TRAIL_COLOR, FOOTPRINT_COLOR = "#009E73", "#D55E00", "#56B4E9", "#F0E442"
-ATTENTION_COLOR, READ_COLOR = "#E69F00", "#56B4E9"  # of an attention map, and of the place that hard attention read
-OTHER_BAR_COLOR = "#B0B0B0"  # of the bars of classes that are not predicted
-# Of an attention map where it is largest; faint for hard attention, where a square marks the place that was read.
+ATTENTION_COLOR, READ_COLOR = "#E69F00", "#56B4E9"  # of attention maps, and of the place read by hard attention
+OTHER_BAR_COLOR = "#B0B0B0"  # of bars of classes that are not predicted
+# Opacity of the largest weight of an attention map; fainter for hard attention, where a square marks the place read.
 MAP_OPACITY = {"soft": 0.7, "hard": 0.35}
-FADED_BRIGHTNESS = 0.6  # of the gray image below an attention map
-# For lines on a white or a dark background. Each color has its own marker, so that color is not the only difference;
-# there is one marker more than colors, so the combinations repeat late.
+FADED_BRIGHTNESS = 0.6  # brightness of the gray image below an attention map
+# For lines on a white or a dark background. Lines also differ by marker; as there is one marker more than there are
+# colors, their combinations repeat only after 90 lines.
 LINE_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C", "#6A3D9A", "#999933")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "<")
-DPI = 100  # of figures that become pixels
-MIN_PERCENT = 0.01  # where an error of zero is drawn on a logarithmic axis
-MAX_BARS = 10  # bars of class probabilities
+DPI = 100  # of rasterized figures
+MIN_PERCENT = 0.01  # replaces an error of zero on a logarithmic axis
+MAX_BARS = 10  # largest number of bars of class probabilities
 
 
 def to_percent(shares: Sequence[float]) -> list[float]:
-    """Convert shares to percent, at least `MIN_PERCENT`, for a logarithmic axis."""
+    """Convert shares to percent for a logarithmic axis, at least `MIN_PERCENT`."""
     return [max(100 * share, MIN_PERCENT) for share in shares]
 
 
 def line_style(index: int) -> dict[str, Any]:
-    """Color and marker of line number `index`, as keyword arguments of `Axes.plot`."""
+    """Return color and marker of line number `index`, as keyword arguments of `Axes.plot`."""
     return {"color": LINE_COLORS[index % len(LINE_COLORS)], "marker": MARKERS[index % len(MARKERS)]}
 
 
 def scale_color(scale: int) -> str:
-    """Color of the squares and patches of a scale; colors repeat after the fourth."""
+    """Return the color of the squares and patches of a scale; colors repeat after the fourth."""
     return SCALE_COLORS[scale % len(SCALE_COLORS)]
 
 
@@ -61,7 +61,7 @@ def to_pixels(image: ImageLike) -> np.ndarray:
     """Convert an image to floats in [0, 1] of shape (H, W) if it is gray, else (H, W, 3).
 
     Raises:
-        ValueError: If the shape, the type or the range is none of an image.
+        ValueError: If the shape, type or range is not that of an image.
     """
     if isinstance(image, Image.Image):
         pixels = np.asarray(image.convert("L" if image.mode in ("1", "L") else "RGB"))
@@ -79,23 +79,23 @@ def to_pixels(image: ImageLike) -> np.ndarray:
     if pixels.dtype == np.uint8:
         return pixels / 255
     if not np.issubdtype(pixels.dtype, np.floating):
-        raise ValueError(f"an image must be of uint8, or of floats in [0, 1], got {pixels.dtype}")
+        raise ValueError(f"an image must be uint8, or floats in [0, 1], got {pixels.dtype}")
     if pixels.size and not (pixels.min() >= 0 and pixels.max() <= 1):
         raise ValueError(f"an image of floats must be in [0, 1], got {pixels.min():g} to {pixels.max():g}")
     pixels = pixels.astype(np.float64)
     levels = np.round(255 * pixels) / 255
-    # In float32, v / 255 may fall just short of level v, and would be drawn as v - 1.
+    # In float32, v / 255 may fall just below level v and would be drawn as v - 1.
     return np.where(np.abs(pixels - levels) < 1e-6, levels, pixels)
 
 
 def fade(image: ImageLike) -> np.ndarray:
-    """An image in dark gray (H, W), so that colors drawn over it stand out."""
+    """Convert an image to dark gray (H, W), so that colors drawn over it stand out."""
     pixels = to_pixels(image)
     return FADED_BRIGHTNESS * (pixels.mean(-1) if pixels.ndim == 3 else pixels)
 
 
 def draw_image(axes: Axes, image: ImageLike) -> None:
-    """Draw an image, with one pixel as the unit of both axes."""
+    """Draw an image; the unit of both axes is one pixel."""
     pixels = to_pixels(image)
     height, width = pixels.shape[:2]
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=1, extent=(0, width, height, 0))
@@ -111,14 +111,14 @@ def draw_trail(axes: Axes, centers: ArrayLike) -> None:
 
 
 def draw_boxes(axes: Axes, boxes: ArrayLike, linewidth: float = 1.2) -> None:
-    """Draw the squares (K, 4) of a glimpse, x0, y0, x1 and y1, each in the color of its scale."""
+    """Draw the squares (K, 4) of a glimpse, as (x0, y0, x1, y1), each in the color of its scale."""
     for scale, (x0, y0, x1, y1) in enumerate(_to_array(boxes).tolist()):
         square = Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor=scale_color(scale), linewidth=linewidth)
         axes.add_patch(square)
 
 
 def draw_footprint(axes: Axes, center: ArrayLike, std: ArrayLike) -> None:
-    """Draw a Gaussian as ellipses at one and two standard deviations; center (2,) and std (2,) in x and y."""
+    """Draw a Gaussian with center (2,) and std (2,), in x and y, as ellipses at one and two standard deviations."""
     x, y = _to_array(center).tolist()
     for deviations in (1, 2):
         width, height = (2 * deviations * _to_array(std)).tolist()
@@ -128,20 +128,20 @@ def draw_footprint(axes: Axes, center: ArrayLike, std: ArrayLike) -> None:
 
 
 def draw_weights(axes: Axes, weights: ArrayLike, size: Sequence[int]) -> None:
-    """Draw attention weights (rows, columns) over a whole image of `size` (H, W)."""
+    """Draw attention weights (rows, columns) over the whole image of `size` (H, W)."""
     height, width = size
     extent = (0.0, float(width), float(height), 0.0)
     axes.imshow(_to_array(weights), cmap="viridis", alpha=0.55, extent=extent, interpolation="nearest")
 
 
 def draw_cells(axes: Axes, weights: ArrayLike, cell: tuple[float, float], *, opacity: float) -> None:
-    """Draw an attention map (rows, columns): the larger a weight, the more opaque its cell.
+    """Draw an attention map; the opacity of a cell is proportional to its weight.
 
     Args:
-        axes: Where to draw, over an image.
-        weights: The weights.
-        cell: Height and width of a cell, in pixels; the last row and column may extend beyond the image.
-        opacity: Of the cell with the largest weight.
+        axes: Axes with an image.
+        weights: (rows, columns).
+        cell: Height and width of a cell in pixels; the last row and column may extend beyond the image.
+        opacity: Opacity of the cell with the largest weight.
     """
     values = _to_array(weights)
     rows, columns = values.shape
@@ -153,7 +153,7 @@ def draw_cells(axes: Axes, weights: ArrayLike, cell: tuple[float, float], *, opa
 
 
 def draw_read_box(axes: Axes, box: Sequence[float]) -> None:
-    """Draw a square, x0, y0, x1 and y1, around the place that hard attention read; visible on any background."""
+    """Draw a square (x0, y0, x1, y1) around the place that hard attention read, visible on any background."""
     x0, y0, x1, y1 = box
     square = Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor=READ_COLOR, linewidth=1.6, clip_on=False)
     square.set_path_effects([withStroke(linewidth=3, foreground="black")])
@@ -161,12 +161,12 @@ def draw_read_box(axes: Axes, box: Sequence[float]) -> None:
 
 
 def draw_patches(axes: Axes, patches: Sequence[ImageLike] | np.ndarray, vertical: bool = False) -> None:
-    """Draw the patches of one glimpse side by side or one below the other, each framed in the color of its scale.
+    """Draw the patches of one glimpse in a row or a column, each framed in the color of its scale.
 
     Args:
-        axes: Where to draw.
+        axes: Axes to draw on.
         patches: K images of one size, such as an array (K, G, G, C); the finest scale first.
-        vertical: Whether to draw them one below the other.
+        vertical: Whether to draw them in a column.
     """
     images = [to_pixels(patch) for patch in patches]
     height, width = images[0].shape[:2]
@@ -196,15 +196,15 @@ def draw_probabilities(
     true: Sequence[int],
     correct: bool,
 ) -> None:
-    """Draw a bar for the probability of each class; of many classes, for the `MAX_BARS` most probable.
+    """Draw the class probabilities as bars; if there are more than `MAX_BARS` classes, of the most probable ones.
 
     Args:
-        axes: Where to draw.
-        probabilities: Of all classes.
-        class_names: Their names.
-        predicted: Indices of the classes that are predicted, whose bars are colored.
+        axes: Axes to draw on.
+        probabilities: (classes,).
+        class_names: Names of the classes.
+        predicted: Indices of the predicted classes, whose bars are colored.
         true: Indices of the true classes, which are marked.
-        correct: Whether the prediction is correct, which decides the color.
+        correct: Whether the prediction is correct; selects the color.
     """
     values = _to_array(probabilities)
     order = range(len(values)) if len(values) <= MAX_BARS else np.argsort(-values, kind="stable")[:MAX_BARS]
@@ -219,12 +219,12 @@ def draw_probabilities(
         axes.text(-0.015, y, class_names[index], ha="right", fontsize=10, **style)
         axes.text(value + 0.015, y, " ".join(words), fontsize=9, **style)
     axes.plot([0, 0], [-0.5, len(shown) - 0.5], color="black", linewidth=0.8)
-    axes.set(xlim=(0, 1), ylim=(max(len(shown), 6) - 0.5, -0.5))  # few bars do not become thick
+    axes.set(xlim=(0, 1), ylim=(max(len(shown), 6) - 0.5, -0.5))  # limits the thickness of few bars
     axes.axis("off")
 
 
 def draw_glimpse(axes: Axes, trace: GlimpseTrace, row: int, step: int) -> None:
-    """Draw where a glimpse read: its squares, and if soft the footprint of its Gaussian; or the weights of a grid."""
+    """Draw where a glimpse was read: its squares, if soft also its Gaussian; if soft on a grid, its weights."""
     if trace.mode == "soft" and trace.weights is not None:
         draw_weights(axes, trace.weights[row, step], trace.images.shape[2:])
         return
@@ -234,10 +234,7 @@ def draw_glimpse(axes: Axes, trace: GlimpseTrace, row: int, step: int) -> None:
 
 
 def draw_word_attention(axes: Axes, trace: CaptionTrace, row: int, word: int) -> None:
-    """Draw the attention for one word of an image's caption over the faded image; hard, also the place that was read.
-
-    Opacity is relative to the largest weight of the word.
-    """
+    """Draw the attention map of one word of a caption over the faded image; if hard, also the place that was read."""
     draw_image(axes, fade(trace.images[row]))
     draw_cells(axes, trace.weights[row][word], trace.cell, opacity=MAP_OPACITY[trace.mode])
     if trace.mode == "hard":

@@ -1,4 +1,4 @@
-"""Early exit as lines of text, a table, rows of numbers and a curve of a figure."""
+"""Early exit as text, a table, CSV rows and a plot."""
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
@@ -11,12 +11,12 @@ from glimpse.evaluation.early_exit import MAX_ADDED_ERROR
 from glimpse.view.drawing import to_percent
 from glimpse.view.tables import Table
 
-SIGNAL_NAMES = {"confidence": "confidence", "halting": "halting unit"}  # that decide when to stop
+SIGNAL_NAMES = {"confidence": "confidence", "halting": "halting unit"}
 LINE_STYLES = {"confidence": "-", "halting": "--"}
 
 
 def early_exit_lines(summaries: Sequence[dict[str, Any]]) -> str:
-    """Error and mean number of glimpses with early exit, a line for each stopping signal.
+    """Format error and mean number of glimpses with early exit, a line for each stopping signal.
 
     Args:
         summaries: As `evaluation.early_exit.ExitCurve.summary` returns them.
@@ -25,20 +25,20 @@ def early_exit_lines(summaries: Sequence[dict[str, Any]]) -> str:
     for summary in summaries:
         low, high = (100 * end for end in summary["interval"])
         lines.append(
-            f"early exit by {SIGNAL_NAMES[summary['signal']]} above {summary['threshold']:.8g}: "
+            f"early exit by {SIGNAL_NAMES[summary['by']]} above {summary['threshold']:.8g}: "
             f"error {100 * summary['error']:.2f}% ({low:.2f}-{high:.2f}), {summary['glimpses']:.2f} glimpses on "
-            f"average; picked on validation, where it gives {100 * summary['valid_error']:.2f}% and "
+            f"average; threshold picked on validation images: error {100 * summary['valid_error']:.2f}% and "
             f"{summary['valid_glimpses']:.2f}, all glimpses {100 * summary['valid_full_error']:.2f}%"
         )
     return "\n".join(lines)
 
 
 def early_exit_table(comparison: Comparison) -> Table:
-    """Results with the thresholds picked on validation images; a row for each group and stopping signal."""
-    steps = max(len(runs[0].chosen.shares) for group in comparison.groups for runs in group.early())
+    """Make a table of the results at the picked thresholds, with a row for each group and stopping signal."""
+    steps = max(len(runs[0].chosen.shares) for group in comparison.groups for runs in group.exit_curves())
     rows = []
     for group in comparison.groups:
-        for runs in group.early():
+        for runs in group.exit_curves():
             chosen = [curve.chosen for curve in runs]
             thresholds = [point.threshold for point in chosen]
             shares = [f"{100 * fmean(share):.1f}" for share in zip(*(point.shares for point in chosen), strict=True)]
@@ -59,25 +59,25 @@ def early_exit_table(comparison: Comparison) -> Table:
     header = ["", "signal", "runs", "threshold", "all glimpses %", "early exit %", "mean glimpses", *numbers]
     notes = [
         "Early exit: stop after the first glimpse at which the largest class probability, or the stopping probability "
-        "of the halting unit, exceeds a threshold. Errors are in %; the last columns have the share of images in % "
-        "that took this number of glimpses. The threshold of each run is picked on validation images: of those that "
+        "of the halting unit, exceeds a threshold. Errors are in %; the last columns are the share of images, in %, "
+        "that took this number of glimpses. The threshold of each run is picked on validation images: among those that "
         f"add at most {100 * MAX_ADDED_ERROR:g} points to the error there, the one with the fewest glimpses. All "
-        "numbers are of one greedy rollout."
+        "numbers are for one greedy rollout."
     ]
     return Table(f"Early exit, {comparison.images:,} {comparison.split} images", header, rows, notes)
 
 
 def early_exit_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """A row for each run, stopping signal and threshold; "picked" marks the threshold picked on validation images."""
-    early = [(group, entry, curve) for group in comparison.groups for entry in group.entries for curve in entry.early]
-    steps = max(len(curve.chosen.shares) for _, _, curve in early)
-    for group, entry, curve in early:
+    """Yield a row for each run, stopping signal and threshold; "picked" marks the threshold picked on validation."""
+    curves = [(group, run, curve) for group in comparison.groups for run in group.runs for curve in run.exit_curves]
+    steps = max(len(curve.chosen.shares) for _, _, curve in curves)
+    for group, run, curve in curves:
         for index, (before, after) in enumerate(zip(curve.valid, curve.scored, strict=True)):
             shares = [*after.shares, *[None] * (steps - len(after.shares))]
             yield {
                 "config": group.name,
-                "seed": entry.seed,
-                "run": entry.folder,
+                "seed": run.seed,
+                "run": run.folder,
                 "by": curve.signal,
                 "threshold": after.threshold,
                 "picked": index == curve.picked,
@@ -92,10 +92,10 @@ def early_exit_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
 
 
 def draw_early_exit(axes: Axes, group: RunGroup, style: dict[str, Any]) -> None:
-    """Draw error against mean glimpses: for all thresholds, for the one picked, and (dotted) without early exit."""
-    if not group.early():
+    """Plot error against mean glimpses: all thresholds, the picked one, and (dotted) fixed numbers of glimpses."""
+    if not group.exit_curves():
         return
-    for runs in group.early():
+    for runs in group.exit_curves():
         curves = [list(zip(*points, strict=True)) for points in zip(*(curve.scored for curve in runs), strict=True)]
         _, errors, glimpses = zip(*([fmean(values) for values in point[:3]] for point in curves), strict=True)
         axes.plot(

@@ -1,7 +1,7 @@
-"""An animation of glimpses: where one model looks, or two side by side, what they read and predict, step by step.
+"""An animation of glimpses: where each model looks, what it reads and what it predicts, glimpse by glimpse.
 
-A frame has a strip for each model: the image with the squares of this glimpse and the trail of the glimpses so far,
-never a later one; the patches that the network received, the finest scale first; and the class probabilities.
+A frame has a strip for each model: the image with the squares of the current glimpse and the trail of the glimpses so
+far; the patches that the network received, the finest scale first; and the class probabilities.
 
 Shapes: B images, T glimpses.
 """
@@ -38,23 +38,23 @@ def draw_frame(traces: Sequence[GlimpseTrace], row: int, step: int, *, verdict: 
     """Draw one frame of an animation.
 
     Args:
-        traces: Of each model, for the same images.
+        traces: One for each model, for the same images.
         row: Index of the image in the traces.
-        step: Index of the glimpse; a model with fewer glimpses stays at its last.
-        verdict: What to write above the probabilities instead of the prediction and whether it is correct.
+        step: Index of the glimpse; a model with fewer glimpses stays at its last one.
+        verdict: Text above the probabilities; None: the prediction, and whether it is correct.
 
     Returns:
-        A figure 800 pixels wide, whose height depends only on the number of models.
+        The figure, 800 pixels wide; its height depends only on the number of models.
     """
     _check(traces)
     figure = Figure(figsize=(WIDTH / DPI, len(traces) * STRIP / DPI), dpi=DPI, facecolor="white")
-    for place, trace in enumerate(traces):
-        _draw_strip(figure, place * STRIP, trace, row, min(step, trace.points.shape[1] - 1), verdict)
+    for number, trace in enumerate(traces):
+        _draw_strip(figure, number * STRIP, trace, row, min(step, trace.points.shape[1] - 1), verdict)
     return figure
 
 
 def frames(traces: Sequence[GlimpseTrace], *, rows: Iterable[int] | None = None) -> Iterator[np.ndarray]:
-    """Draw the frames (H, W, 3), uint8, of all images or of some rows, image by image and glimpse by glimpse."""
+    """Draw the frames (H, W, 3), uint8, image by image and glimpse by glimpse; `rows` selects images."""
     _check(traces)
     for row in range(len(traces[0].images)) if rows is None else rows:
         for step in range(_max_steps(traces)):
@@ -64,17 +64,17 @@ def frames(traces: Sequence[GlimpseTrace], *, rows: Iterable[int] | None = None)
 def save_animation(
     path: str | Path, traces: Sequence[GlimpseTrace], *, seconds: float = 0.8, hold: float = 1.6
 ) -> None:
-    """Write an animation as a GIF, or as an MP4 video, which needs ffmpeg.
+    """Write an animation as a GIF, or as an MP4 video, which requires ffmpeg.
 
     Args:
-        path: File to write, .gif or .mp4.
-        traces: Of each model, for the same images.
-        seconds: Duration of a glimpse; both durations are rounded to hundredths of a second.
+        path: Output path, .gif or .mp4.
+        traces: One for each model, for the same images.
+        seconds: Duration of a glimpse, rounded to hundredths of a second, as is `hold`.
         hold: Duration of the last glimpse of an image.
 
     Raises:
-        ConfigError: If the file cannot be of this type or cannot be written; an older file of this name is kept then.
-        ValueError: If the models did not look at the same images.
+        ConfigError: If the file type is not supported or the file cannot be written; an existing file is then kept.
+        ValueError: If the traces are of different images.
     """
     _check(traces)
     write_frames(path, frames(traces), lengths=[_max_steps(traces)] * len(traces[0].images), seconds=seconds, hold=hold)
@@ -94,7 +94,7 @@ def _max_steps(traces: Sequence[GlimpseTrace]) -> int:
 
 
 def _draw_strip(figure: Figure, top: int, trace: GlimpseTrace, row: int, step: int, verdict: str | None) -> None:
-    """Draw one model in the strip that begins `top` pixels below the top of the figure."""
+    """Draw the strip of one model, `top` pixels below the top of the figure."""
     height = figure.get_figheight() * DPI
     names = tuple(map(truncate, trace.class_names))
     probabilities, target = trace.probabilities[row, step], trace.targets[row]

@@ -1,7 +1,6 @@
-"""A report of classifiers in one HTML file: an explorer of glimpses, several models side by side, tables and figures.
+"""A report of classifiers in one HTML file: an interactive view of the glimpses of several models, tables and figures.
 
-The browser draws the explorer (pages/glimpse_report.html and .js) from the numbers of the traces, which are part of the
-page.
+The browser draws the glimpses (pages/glimpse_report.html and .js) from the traces, which are embedded in the page.
 
 Shapes: B images, T glimpses, K scales, G patch side, C channels, H x W image.
 """
@@ -25,11 +24,11 @@ from glimpse.view.page import data_uri, encode_bytes, reduced_size, render_page
 from glimpse.view.tables import Table
 from glimpse.view.text_layout import format_prediction, format_target
 
-MAX_MODELS = 4  # side by side
-MAX_CLASSES = 12  # bars of class probabilities
-SALIENCY_SIDE = 96  # larger maps are reduced to this length of their longer side, in pixels
-WIDE_FIGURE = 7  # inches; a figure of this width or more gets a row of its own
-COLOR_MAP = "inferno"  # of matplotlib: readable for the color-blind, and unlike the colors of the glimpses
+MAX_MODELS = 4  # panels side by side
+MAX_CLASSES = 12  # largest number of bars of class probabilities
+SALIENCY_SIDE = 96  # longer side of larger maps after downsampling, in pixels
+WIDE_FIGURE = 7  # inches; wider figures get a row of their own
+COLOR_MAP = "inferno"  # color-blind safe, and different from the colors of the glimpses
 
 
 def make_report(
@@ -43,19 +42,19 @@ def make_report(
     tables: Sequence[Table],
     figures: Sequence[tuple[str, Figure]],
 ) -> str:
-    """Make the page, for `page.write_report` to write.
+    """Make the page; `page.write_report` writes it.
 
     Args:
-        title: The heading.
+        title: Heading of the page.
         intro: Text below the heading; a blank line separates paragraphs.
-        traces: Of 1 to 4 models, for the same B images.
-        indices: Of the images in their data set.
-        sensitivity: For each model, how strongly its final prediction depends on each glimpse (B, T), by
-            `saliency.sequential_jacobian`.
-        saliency: The name of a whole-image network and its saliency maps (B, H, W) in [0, 1], by `saliency.saliency`.
-        tables: Shown with their notes.
-        figures: With their captions. What is drawn in matplotlib's default black takes the text color of the page,
-            dark or light; other colors stay.
+        traces: One for each of 1 to 4 models, for the same B images.
+        indices: Indices of the images in their data set.
+        sensitivity: For each model, the sensitivity of its final prediction to each glimpse (B, T), from
+            `saliency.sequential_jacobian`; None: not shown.
+        saliency: Name of a whole-image network and its saliency maps (B, H, W) in [0, 1], from `saliency.saliency`;
+            None: not shown.
+        tables: Tables, shown with their notes.
+        figures: Captions and figures. Black, matplotlib's default, is replaced by the text color of the page.
 
     Returns:
         HTML.
@@ -130,7 +129,7 @@ def _check(
 
 
 def _model_data(trace: GlimpseTrace, sensitivity: Tensor | None) -> dict[str, Any]:
-    """All that is shown of one model; `glimpse_report.js` reads these keys."""
+    """The data of one model; `glimpse_report.js` reads these keys."""
     count, steps, scales, side, _, channels = trace.patches.shape
     weights = trace.weights if trace.mode == "soft" else None  # hard attention reads one cell, shown by its squares
     classes = _classes_shown(trace)  # (B, S)
@@ -165,7 +164,7 @@ def _model_data(trace: GlimpseTrace, sensitivity: Tensor | None) -> dict[str, An
 
 
 def _classes_shown(trace: GlimpseTrace) -> Tensor:
-    """The classes (B, S) that are shown: of many, the true ones, then those most probable after any glimpse."""
+    """The classes (B, S) to show: if there are many, the true ones, then those most probable after any glimpse."""
     largest = trace.probabilities.amax(1)
     true = trace.targets if trace.targets.is_floating_point() else F.one_hot(trace.targets, largest.shape[1])
     return (largest + 2 * true).topk(min(MAX_CLASSES, largest.shape[1])).indices.sort().values
@@ -186,19 +185,19 @@ def _rounded(values: Tensor, decimals: int) -> list[Any]:
 
 
 def _relative_to_largest(values: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Divide non-negative numbers by the largest of them."""
+    """Divide non-negative numbers by their maximum over `dims`."""
     return values / values.amax(dims, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
 
 
 def _svg(figure: Figure, caption: str, name: str) -> Markup:
-    """A figure as an SVG element with the text color of the page, whose ids begin with `name`."""
+    """Convert a figure to an SVG element with the text color of the page; its ids begin with `name`."""
     buffer = io.StringIO()
-    metadata: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # none, the same file each time
+    metadata: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # left out, for reproducibility
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "glimpse"}):
         figure.savefig(buffer, format="svg", transparent=True, metadata=metadata)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :].replace("*{", f"#{name} *{{", 1)
-    # `transparent` does not reach the frames of legends.
+    # `transparent` does not apply to the frames of legends.
     svg = re.sub(r'(<g id="legend_\d+">\s*<g[^>]*>\s*<path[^>]*fill: )#ffffff', r"\1var(--page)", svg)
 
     def adapt(tag: re.Match[str]) -> str:
@@ -206,6 +205,6 @@ def _svg(figure: Figure, caption: str, name: str) -> Markup:
         return re.sub(r"(fill|stroke): #000000", r"\1: currentColor", text)
 
     svg = re.sub(r"<[^>]+>", adapt, svg)
-    # Matplotlib draws black by giving no color, and then the color of this element is inherited.
+    # Matplotlib leaves black out, so those elements inherit the color of this one.
     opening = Markup('<svg id="{}" role="img" aria-label="{}" fill="currentColor"').format(name, caption)
     return Markup(svg.replace("<svg", opening, 1))

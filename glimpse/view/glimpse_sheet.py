@@ -1,7 +1,7 @@
-"""A still picture of glimpses: each image, where the model looked, what it read there and what it predicted.
+"""A figure of glimpses: where the model looked at each image, what it read there and what it predicted.
 
-A row is an image. First the image with the trail of glimpses; then, glimpse by glimpse, the squares that were read,
-below them the patches that the network received, the finest scale first, and above them the prediction.
+A row shows one image: first the image with the trail of glimpses, then for each glimpse the prediction, the squares
+that were read, and below them the patches that the network received, the finest scale first.
 """
 
 from typing import Any
@@ -13,11 +13,11 @@ from glimpse.evaluation.glimpse_traces import GlimpseTrace
 from glimpse.view.drawing import CORRECT_COLOR, WRONG_COLOR, draw_glimpse, draw_image, draw_patches, draw_trail
 from glimpse.view.text_layout import format_prediction, format_target, truncate
 
-TITLE: dict[str, Any] = {"fontsize": 9, "parse_math": False}  # the name of a class may have dollar signs
+TITLE: dict[str, Any] = {"fontsize": 9, "parse_math": False}  # class names may contain dollar signs
 
 
 def draw_sheet(trace: GlimpseTrace) -> Figure:
-    """Draw glimpses as a figure with a row for each image and a column for each glimpse."""
+    """Draw a trace, with a row for each image and a column for each glimpse."""
     count, steps = trace.points.shape[:2]
     height, width = trace.images.shape[2:]
     scales = trace.patches.shape[2]
@@ -44,6 +44,6 @@ def draw_sheet(trace: GlimpseTrace) -> Figure:
 
 
 def _heading(column: str, row: int, text: str) -> str:
-    """The title of a panel; the first row has the title of the column too."""
+    """The title of a panel, in the first row below the title of the column."""
     text = truncate(text, 20)
     return f"{column}\n{text}" if row == 0 else text

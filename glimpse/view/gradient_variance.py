@@ -1,4 +1,4 @@
-"""The variance of the REINFORCE gradient with each baseline, as a table and as a figure."""
+"""Table and figure of the variance of the REINFORCE gradient with each baseline."""
 
 import math
 
@@ -17,11 +17,11 @@ NAMES = {
     "leave_one_out": "leave-one-out",
 }
 STYLES = {name: line_style(index) for index, name in enumerate(NAMES)}
-WIDE_RANGE = 20  # from this ratio of the largest to the smallest number on, an axis is logarithmic
+WIDE_RANGE = 20  # an axis is logarithmic if the ratio of the largest to the smallest value exceeds this
 
 
 def variance_table(result: GradientVariance) -> Table:
-    """Lay out the variances, a row per baseline."""
+    """Make a table of the variances, with a row for each baseline."""
     header = [
         "baseline",
         "rollouts per image",
@@ -34,7 +34,7 @@ def variance_table(result: GradientVariance) -> Table:
     ]
     rows = []
     for estimator in result.estimators:
-        first = estimator is result.estimators[0]  # without a baseline: what the others are relative to
+        first = estimator is result.estimators[0]  # the reference, without a baseline
         rows.append(
             [
                 NAMES[estimator.baseline],
@@ -48,25 +48,25 @@ def variance_table(result: GradientVariance) -> Table:
             ]
         )
     notes = [
-        f"Estimates of the gradient of {result.parameters:,} parameters of the attention from {result.images:,} images "
-        f"with {result.rollouts} sampled rollouts of each; {result.repeats:,} repetitions. All baselines use the "
-        "same rollouts; advantages are not normalized.",
-        "Signal-to-noise: squared norm of the mean gradient over the variance of an estimate. Its estimate is "
-        "unbiased, so it can be below 0 where noise dominates.",
-        "Difference of mean: of the mean gradient from that without a baseline, in standard errors: about 1 if the "
-        "baseline does not bias the gradient; by chance above 2 in about one of twenty cases at the most.",
+        f"Estimates of the gradient of {result.parameters:,} attention parameters from {result.images:,} images with "
+        f"{result.rollouts} sampled rollouts per image; {result.repeats:,} repetitions. All baselines use the same "
+        "rollouts; advantages are not normalized.",
+        "Signal-to-noise: squared norm of the mean gradient divided by the variance of an estimate. The ratio is "
+        "estimated without bias, so it can be below 0 where noise dominates.",
+        "Difference of mean: distance of the mean gradient from that without a baseline, in standard errors. If the "
+        "baseline does not bias the gradient, it is about 1, and exceeds 2 with a probability of at most about 5%.",
         *result.notes,
     ]
     return Table("Variance of the REINFORCE gradient", header, rows, notes)
 
 
 def draw_variance(result: GradientVariance) -> Figure:
-    """Draw the variance with each baseline (left), and of the term of each choice (right)."""
+    """Plot the variance with each baseline (left), and the variance of the term of each choice (right)."""
     figure = Figure(figsize=(10, 4), dpi=100, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08))
-    left, correct = figure.subplots(1, 2, width_ratios=[1.15, 1])
+    left, right = figure.subplots(1, 2, width_ratios=[1.15, 1])
     _draw_totals(left, result)
-    _draw_choices(correct, result)
-    for axes in (left, correct):
+    _draw_choices(right, result)
+    for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=11)
     return figure
@@ -76,7 +76,7 @@ def _draw_totals(axes: Axes, result: GradientVariance) -> None:
     values = [estimator.variance for estimator in result.estimators]
     ends = [estimator.interval[1] for estimator in result.estimators if math.isfinite(estimator.interval[1])]
     start, largest = 0.0, max(*values, *ends)
-    end_of_axis = 1.9 * largest or 1.0  # with space for the numbers beside the bars
+    end_of_axis = 1.9 * largest or 1.0  # leaves space for the numbers beside the bars
     if _is_wide(values):
         axes.set_xscale("log")
         least = min(value for value in values if value > 0)
@@ -85,7 +85,7 @@ def _draw_totals(axes: Axes, result: GradientVariance) -> None:
     axes.set_xlim(start, end_of_axis)
     for row, estimator in enumerate(result.estimators):
         low, high = estimator.interval
-        if start:  # no bars on a logarithmic axis: their start would be arbitrary
+        if start:  # no bars on a logarithmic axis, where they would have an arbitrary start
             axes.plot(estimator.variance, row, markersize=9, **STYLES[estimator.baseline])
         else:
             axes.barh(row, estimator.variance, color=STYLES[estimator.baseline]["color"], height=0.62)
@@ -132,7 +132,7 @@ def _is_wide(values: list[float]) -> bool:
 
 
 def _number(value: float) -> str:
-    """Three significant digits; a dash for NaN."""
+    """Format with three significant digits; NaN is a dash."""
     if math.isnan(value):
         return "-"
     return f"{value:.3g}" if value == 0 or 1e-3 <= abs(value) < 1000 else f"{value:.2e}"

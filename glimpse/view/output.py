@@ -1,4 +1,4 @@
-"""Writing what a command made: figures, pages, and the folder of a comparison."""
+"""Write the output files of commands: figures, pages, and the folder of a comparison."""
 
 import io
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from glimpse.view.tables import Table
 
 
 def save(content: bytes, path: Path) -> None:
-    """Write a file, and say so."""
+    """Write a file, and print its path."""
     try:
         write_atomically(path, content)
     except OSError as error:
@@ -22,26 +22,26 @@ def save(content: bytes, path: Path) -> None:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure, of the kind that the file's name says."""
+    """Write a figure in the format given by the file name extension."""
     content = io.BytesIO()
     figure.savefig(content, dpi=150, format=path.suffix[1:].lower())
     save(content.getvalue(), path)
 
 
 def save_page(html: str, path: Path, *, size: bool = True) -> None:
-    """Write a page, and say so, with its size if that is wanted."""
+    """Write a page, and print its path and optionally its size."""
     write_report(path, html)
     print(f"Wrote {path} ({len(html.encode()) / 1e6:.1f} MB)" if size else f"Wrote {path}")
 
 
 def publish(folder: Path, *, tables: Sequence[Table], rows: dict[str, str], figure: Figure) -> None:
-    """Print the tables of a comparison and their notes, and write all of it into a folder.
+    """Print the tables of a comparison, and write them, the CSV files and the figure to a folder.
 
     Args:
-        folder: Made if need be.
-        tables: For comparison.md.
-        rows: The contents of CSV files, by their names.
-        figure: For comparison.png.
+        folder: Output folder; created if it does not exist.
+        tables: Tables of comparison.md.
+        rows: Contents of the CSV files, by file name.
+        figure: Figure of comparison.png.
     """
     for table in tables:
         print(f"\n{table.title}\n\n{table.text()}")

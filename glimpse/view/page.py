@@ -1,7 +1,7 @@
-"""What all reports share: rendering their templates, writing the file, and images and numbers as text.
+"""Shared code of the HTML reports: template rendering, writing the file, and encoding images and numbers as text.
 
-A page is a single file that loads nothing else, so it works without a network. Templates, scripts and styles are in
-`pages/`; whatever is given to a template is escaped, unless it is `Markup`.
+A page is a single file that loads nothing, so it works offline. Templates, scripts and styles are in `pages/`; template
+variables are escaped unless they are `Markup`.
 
 Shapes: C channels, H x W image.
 """
@@ -24,8 +24,8 @@ from glimpse.files import write_atomically
 from glimpse.view.drawing import CORRECT_COLOR, FADED_BRIGHTNESS, TRAIL_COLOR, WRONG_COLOR
 from glimpse.view.tables import Table
 
-IMAGE_SIDE = 320  # larger images are reduced to this length of their longer side, in pixels
-JPEG_SIDE = 128  # from this length on, photographs may be JPEG; on smaller images, shown enlarged, its blocks show
+IMAGE_SIDE = 320  # longer side of larger images after downsampling, in pixels
+JPEG_SIDE = 128  # smallest side of JPEGs; smaller images are shown enlarged, where JPEG blocks would be visible
 COLORS = {
     "correct": CORRECT_COLOR,
     "wrong": WRONG_COLOR,
@@ -40,12 +40,12 @@ def render_page(
     """Render a report.
 
     Args:
-        template: File name of a template in `pages/` that extends `page.html`.
+        template: File name in `pages/` of a template that extends `page.html`.
         title: Title and heading.
         intro: Text below the heading; a blank line separates paragraphs.
-        tables: Shown with their notes.
-        data: What the script of the template gets as `data`.
-        context: Other variables of the template.
+        tables: Tables, shown with their notes.
+        data: JSON data; the constant `data` of the script.
+        **context: Other variables of the template.
 
     Returns:
         HTML.
@@ -71,7 +71,7 @@ def write_report(path: str | Path, html: str) -> None:
 
 
 def data_uri(image: Tensor) -> str:
-    """An image (C, H, W) as a PNG, or as a JPEG if it is a photograph and the JPEG is smaller."""
+    """Encode an image (C, H, W) as a PNG data URI, or as a JPEG for large color images if that is smaller."""
     channels, *shape = image.shape
     pixels = image.permute(1, 2, 0).numpy()
     picture = Image.fromarray(pixels if channels == 3 else pixels[..., 0])
@@ -91,13 +91,13 @@ def data_uri(image: Tensor) -> str:
 
 
 def reduced_size(shape: Sequence[int], max_side: int) -> list[int]:
-    """Height and width, reduced if the longer side has more than `max_side` pixels."""
+    """Scale a height and width down if the longer side exceeds `max_side` pixels."""
     factor = min(1, max_side / max(shape))
     return [max(1, round(length * factor)) for length in shape]
 
 
 def encode_bytes(values: Tensor) -> str:
-    """Encode numbers in [0, 1] as bytes in base64."""
+    """Encode numbers in [0, 1] as bytes, in base64."""
     return base64.b64encode((values * 255).round().to(torch.uint8).numpy().tobytes()).decode()
 
 
@@ -110,6 +110,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # The filter tojson writes <, >, & and ' as \u003c and so on, so that no string can end the script element.
+    # The filter tojson escapes <, >, & and ' (as \u003c, ...), so no string can end the script element.
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return environment

@@ -1,33 +1,42 @@
-"""Tables of results, made from the rows of results.csv, and inserted into a text."""
+"""Tables of the rows of results.csv, and their insertion into a text."""
 
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from glimpse.evaluation.early_exit import MAX_ADDED_ERROR
-from glimpse.evaluation.result_rows import EARLY, ERROR, EXACT, LAZY, ON_DIGIT, TRUE, Row, groups
+from glimpse.evaluation.result_rows import (
+    EARLY_EXIT,
+    EARLY_EXIT_METRICS,
+    ERROR,
+    EXACT,
+    ON_DIGIT,
+    TRUE_AND_COMPLETE,
+    Row,
+    groups,
+)
 from glimpse.metrics.statistics import Estimate, over_seeds
 from glimpse.view.early_exit import SIGNAL_NAMES
 from glimpse.view.tables import Table
 
-CAPTION_METRICS = (TRUE, "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr", ON_DIGIT)
+CAPTION_METRICS = (TRUE_AND_COMPLETE, "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr", ON_DIGIT)
 TRANSLATION_METRICS = (EXACT, "BLEU", "attention on the words meant %")
 PICKED = (
-    "The threshold that stops is picked on validation images: of those that add at most "
+    "The stopping threshold is picked on validation images: among those that add at most "
     f"{100 * MAX_ADDED_ERROR:g} points to the error there, the one with the fewest glimpses."
 )
-ONE_RUN = "† One run: the interval is Wilson's, over examples. Intervals of several runs are Student's, over seeds."
+ONE_RUN = "† One run: Wilson's interval, over examples. Intervals of several runs: Student's t, over seeds."
 
 
 class Published(NamedTuple):
-    """Errors that others reported for a task and a read mode."""
+    """Published errors of others for a task and a read mode."""
 
     paper: str
-    public: str = "-"  # the best of public implementations
+    public: str = "-"  # the best public implementation
 
 
 def estimate(rows: Sequence[Row]) -> Estimate | None:
-    """Mean of several runs with Student's interval over seeds; of one run, Wilson's over images, or None without it."""
+    """Estimate the mean with its interval: Student's over several runs, of one run its own, or None if unknown."""
     if len(rows) > 1:
         mean, low, high = over_seeds([row.value for row in rows])
         return Estimate(mean, max(0.0, low), min(100.0, high) if rows[0].metric.endswith("%") else high)
@@ -41,13 +50,13 @@ def main_table(
     sources: Sequence[str],
     shipped: dict[tuple[str, str], str],
 ) -> Table:
-    """The errors of the main models, with published results.
+    """Make the table of the errors of the main models, with published results.
 
     Args:
-        rows: All results.
-        published: Results of others, by task and read mode.
-        sources: Where these were published.
-        shipped: Names of shipped models, by config file and settings.
+        rows: Rows of results.csv.
+        published: Published results, by task and read mode.
+        sources: Notes on the sources of the published results.
+        shipped: Names of the shipped models, by config file and settings.
     """
     lines = []
     for group in _errors(rows, "main"):
@@ -61,14 +70,14 @@ def main_table(
 
 
 def section_table(rows: Sequence[Row], section: str, title: str) -> Table:
-    """The errors of a section."""
+    """Make the table of the errors of a section."""
     lines = [[*_beginning(group), cell(group), str(len(group)), _minutes(group)] for group in _errors(rows, section)]
     header = ["task", "model", "read", "glimpses", ERROR, "runs", "minutes"]
     return Table(title, header, lines, _notes(lines))
 
 
 def ablation_table(rows: Sequence[Row]) -> Table:
-    """The difference in error of each change; the first row of each task is the reference."""
+    """Make the table of the error of each change; the first row of each task is the reference."""
     references: dict[str, float] = {}
     lines = []
     for group in _errors(rows, "ablation"):
@@ -80,32 +89,32 @@ def ablation_table(rows: Sequence[Row]) -> Table:
     return Table("Ablations", ["task", "change", ERROR, "difference in points", "runs"], lines, _notes(lines))
 
 
-def lazy_table(rows: Sequence[Row]) -> Table:
-    """Results with early exit, a line for each model and stopping signal."""
+def early_exit_table(rows: Sequence[Row]) -> Table:
+    """Make the table of results with early exit, with a row for each model and stopping signal."""
     lines = []
-    for group in groups([row for row in rows if row.section == LAZY]):
+    for group in groups([row for row in rows if row.section == EARLY_EXIT]):
         runs = [row for row in group if row.metric == ERROR]
-        for signal, metrics in EARLY.items():
+        for signal, metrics in EARLY_EXIT_METRICS.items():
             error, glimpses = ([row for row in group if row.metric == metric] for metric in metrics)
             if error:
                 end = [cell(runs), cell(error), cell(glimpses), str(len(error)), _minutes(group)]
                 lines.append([*_beginning(group), SIGNAL_NAMES[signal], *end])
-    errors = [ERROR, EARLY["confidence"][0], EARLY["confidence"][1]]
+    errors = [ERROR, EARLY_EXIT_METRICS["confidence"][0], EARLY_EXIT_METRICS["confidence"][1]]
     header = ["task", "model", "read", "glimpses", "stops by", *errors, "runs", "minutes"]
-    return Table("Stopping early", header, lines, [*_notes(lines), *([PICKED] if lines else [])])
+    return Table("Early exit", header, lines, [*_notes(lines), *([PICKED] if lines else [])])
 
 
 def captions_table(rows: Sequence[Row]) -> Table:
-    """The scores of captions."""
-    return _telling_table(rows, "captions", CAPTION_METRICS, "Captions")
+    """Make the table of the scores of captioners."""
+    return _sequence_table(rows, "captions", CAPTION_METRICS, "Captions")
 
 
 def translation_table(rows: Sequence[Row]) -> Table:
-    """The scores of translations."""
-    return _telling_table(rows, "translation", TRANSLATION_METRICS, "Translation")
+    """Make the table of the scores of translators."""
+    return _sequence_table(rows, "translation", TRANSLATION_METRICS, "Translation")
 
 
-def _telling_table(rows: Sequence[Row], section: str, metrics: Sequence[str], title: str) -> Table:
+def _sequence_table(rows: Sequence[Row], section: str, metrics: Sequence[str], title: str) -> Table:
     rows = [row for row in rows if row.section == section]
     shown = [metric for metric in metrics if any(row.metric == metric for row in rows)]
     lines = []
@@ -117,7 +126,7 @@ def _telling_table(rows: Sequence[Row], section: str, metrics: Sequence[str], ti
 
 
 def commands_table(rows: Sequence[Row]) -> Table:
-    """The command of each training, with its first seed, and the seeds it was run with."""
+    """Make the table of the training commands, with their first seed, and the seeds they were run with."""
     lines = []
     for group in groups(rows):
         first, seeds = group[0], sorted({row.seed for row in group})
@@ -137,10 +146,10 @@ def commands_table(rows: Sequence[Row]) -> Table:
 
 
 def fill(text: str, tables: dict[str, Table]) -> str:
-    """Insert tables between the marks `<!-- results:NAME -->` and `<!-- /results:NAME -->` of a text.
+    """Insert tables between the markers `<!-- results:NAME -->` and `<!-- /results:NAME -->` of a text.
 
     Raises:
-        ValueError: If a mark names no table, or has no counterpart.
+        ValueError: If there is no table for a marker, or a marker has no counterpart.
     """
 
     def table(match: re.Match) -> str:
@@ -151,15 +160,15 @@ def fill(text: str, tables: dict[str, Table]) -> str:
         content = found.markdown() if found.rows else f"**{found.title}**: nothing measured yet.\n"
         return f"{begin}\n{content}{end}"
 
-    marks = re.findall(r"<!-- /?results:", text)
+    markers = re.findall(r"<!-- /?results:", text)
     filled, count = re.subn(r"(<!-- results:(\S+) -->)\n.*?(<!-- /results:\2 -->)", table, text, flags=re.DOTALL)
-    if len(marks) != 2 * count:
+    if len(markers) != 2 * count:
         raise ValueError("each mark <!-- results:NAME --> must have its <!-- /results:NAME --> after it")
     return filled
 
 
 def cell(rows: Sequence[Row]) -> str:
-    """A mean with its interval."""
+    """Format a mean with its interval."""
     if not rows:
         return "-"
     found = estimate(rows)

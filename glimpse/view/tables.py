@@ -1,4 +1,4 @@
-"""Tables, as text, as Markdown and as rows."""
+"""Tables of text, and the tables of scores."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,15 +8,15 @@ from glimpse.metrics.translations import TranslationScores
 
 
 class Table(NamedTuple):
-    """A table of text. The first column has names, the others numbers."""
+    """A table of text; the first column has names, the others numbers."""
 
     title: str
     header: list[str]
     rows: list[list[str]]
-    notes: list[str] = []  # what a reader needs to know about the numbers
+    notes: list[str] = []  # how to read the numbers
 
     def text(self) -> str:
-        """The table as plain text, numbers aligned to the right, without title and notes."""
+        """Format as plain text, with numbers aligned to the right, without title and notes."""
         lines = [self.header, *self.rows]
         widths = [max(len(line[column]) for line in lines) for column in range(len(self.header))]
         padded = []
@@ -27,7 +27,7 @@ class Table(NamedTuple):
         return "\n".join(padded)
 
     def markdown(self) -> str:
-        """The table in Markdown, with title and notes."""
+        """Format as Markdown, with title and notes."""
 
         def line(cells: list[str]) -> str:
             return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
@@ -38,13 +38,13 @@ class Table(NamedTuple):
 
 
 def score_table(scores: dict[str, dict[str, Any]]) -> Table:
-    """Lay out the scores of a classifier, by the name of each rollout mode.
+    """Make a table of the scores of a classifier.
 
     Args:
-        scores: For each name, "error" and "interval" after each glimpse, and "hit" if known.
+        scores: By rollout mode: "error" and "interval" after each glimpse, and "hit" (share on the digit) if known.
 
     Returns:
-        A table with a row per name and quantity and a column per glimpse, in percent.
+        A table with a row for each rollout mode and quantity and a column for each glimpse, in percent.
     """
     steps = len(next(iter(scores.values()))["error"])
     rows = []
@@ -57,20 +57,20 @@ def score_table(scores: dict[str, dict[str, Any]]) -> Table:
 
 
 def caption_table(scores: dict[str, dict[str, Any]], notes: Sequence[str] = ()) -> Table:
-    """Lay out the scores of captioners, by the name of each, as `evaluation.caption.score_captions` returns them.
+    """Make a table of the scores of captioners.
 
     Args:
-        scores: For each name, the scores of the same images.
-        notes: What else a reader needs to know.
+        scores: By name of the model, the scores that `evaluation.caption.score_captions` returns.
+        notes: Notes of the table.
 
     Returns:
-        A table with a row per score and a column per model, in percent where they are shares.
+        A table with a row for each score and a column for each model, in percent.
     """
     return Table("Captions", ["", *scores], _score_rows(scores, CaptionScores.names), list(notes))
 
 
 def translation_table(scores: dict[str, dict[str, Any]]) -> Table:
-    """Lay out the scores of translators, as `metrics.translations.score_translations` returns them."""
+    """Make a table of the scores of translators, which `metrics.translations.score_translations` returns."""
     names = dict(TranslationScores.names)
     for key in next(iter(scores.values())):
         score, by_length, lengths = key.partition("_words_")
@@ -80,17 +80,17 @@ def translation_table(scores: dict[str, dict[str, Any]]) -> Table:
 
 
 def _score_rows(scores: dict[str, dict[str, Any]], names: dict[str, str]) -> list[list[str]]:
-    """A row for each score that is a share, with its name, and a column for each model, in percent."""
+    """A row for each score that is a share, with a column for each model, in percent."""
     rows = []
     for key in next(iter(scores.values())):
-        values = [its[key] for its in scores.values()]
+        values = [score[key] for score in scores.values()]
         if any(isinstance(value, float) for value in values):
             rows.append([names.get(key, key), *("-" if value is None else f"{100 * value:.2f}" for value in values)])
     return rows
 
 
 def duration(seconds: float) -> str:
-    """A duration as text, such as 3 min."""
+    """Format a duration, such as "3 min"."""
     minutes = round(seconds / 60)
     if minutes < 2:
         return f"{seconds:.0f} s"

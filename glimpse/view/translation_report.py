@@ -1,6 +1,6 @@
-"""A report of translations in one HTML file: tables, then the translations of models, with the attention for each word.
+"""A report of translations in one HTML file: tables, then the translations of each model, with their attention.
 
-The browser draws the page (pages/translation_report.html and .js) from the numbers of the traces, which are part of it.
+The browser draws the attention (pages/translation_report.html and .js) from the traces, which are embedded in the page.
 """
 
 from collections.abc import Sequence
@@ -17,38 +17,38 @@ from glimpse.view.tables import Table
 def make_translation_report(
     *, title: str, intro: str, traces: Sequence[TranslationTrace], indices: Sequence[int], tables: Sequence[Table]
 ) -> str:
-    """Make the page, for `page.write_report` to write.
+    """Make the page; `page.write_report` writes it.
 
     Args:
-        title: The heading.
+        title: Heading of the page.
         intro: Text below the heading; a blank line separates paragraphs.
-        traces: Of each model, for the same sentences; of a model without attention only the output is shown.
-        indices: Of the sentences in their data set.
-        tables: Shown with their notes.
+        traces: One for each model, for the same sentences; without attention, only the output is shown.
+        indices: Indices of the sentences in their data set.
+        tables: Tables, shown with their notes.
 
     Returns:
         HTML.
 
     Raises:
-        ValueError: If the models did not translate the same sentences, or the number of indices is another.
+        ValueError: If the traces are of different sentences, or there is not one index for each sentence.
     """
     check_same_sentences(traces)
     first = traces[0]
     if len(indices) != len(first.translations):
         raise ValueError(f"indices must be those of the {len(first.translations)} sentences, got {len(indices)}")
-    has_spans = any(one.pair.alignment_spans for one in first.translations)
+    has_spans = any(translation.pair.alignment_spans for translation in first.translations)
     data = {
         "sentences": [
             {
                 "index": int(index),
-                "source": one.pair.source,
-                "references": [first.script.join(words) for words in one.pair.references],
-                "spans": one.pair.alignment_spans,
+                "source": translation.pair.source,
+                "references": [first.tokenizer.detokenize(words) for words in translation.pair.references],
+                "spans": translation.pair.alignment_spans,
             }
-            for index, one in zip(indices, first.translations, strict=True)
+            for index, translation in zip(indices, first.translations, strict=True)
         ],
         "models": list(map(_model_data, traces)),
-        # Without spans several translations may be correct, of which the references are some.
+        # Without spans, a translation that differs from the references may be correct too.
         "verdicts": ["correct", "wrong"] if has_spans else ["exact", "not exact"],
         "colors": {"attention": " ".join(str(round(255 * part)) for part in to_rgb(ATTENTION_COLOR))},
     }
@@ -58,13 +58,13 @@ def make_translation_report(
 
 
 def _model_data(trace: TranslationTrace) -> dict[str, Any]:
-    """All that is shown of one model; `translation_report.js` reads these keys."""
+    """The data of one model; `translation_report.js` reads these keys."""
     rows = zip(trace.translations, trace.correct, strict=True)
     return {
         "name": trace.name,
         "mode": trace.mode,
-        "outputs": [one.words for one in trace.translations],
-        "weights": [encode_bytes(one.weights) for one in trace.translations] if trace.attends else None,
-        "places": [one.places.tolist() for one in trace.translations] if trace.attends else None,
-        "correct": [correct if one.pair.references else None for one, correct in rows],
+        "outputs": [translation.words for translation in trace.translations],
+        "weights": [encode_bytes(translation.weights) for translation in trace.translations] if trace.attends else None,
+        "places": [translation.places.tolist() for translation in trace.translations] if trace.attends else None,
+        "correct": [correct if translation.pair.references else None for translation, correct in rows],
     }

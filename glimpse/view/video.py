@@ -1,4 +1,4 @@
-"""GIF and MP4 files from frames."""
+"""Writes frames as GIF and MP4 files."""
 
 import math
 import os
@@ -18,20 +18,20 @@ from PIL import Image
 
 from glimpse.errors import ConfigError
 
-NUM_COLORS, NUM_EXACT = 255, 32  # of a GIF: its colors, and how many of them are not rounded
-TRANSPARENT = 255  # the remaining color of a GIF, of pixels that stay as they were
+NUM_COLORS, NUM_EXACT = 255, 32  # palette size of a GIF, and how many of the colors are kept exactly
+TRANSPARENT = 255  # palette index of pixels that do not change from one frame to the next
 
 
 def write_frames(
-    path: str | Path, pictures: Iterable[np.ndarray], *, lengths: Sequence[int], seconds: float, hold: float
+    path: str | Path, frames: Iterable[np.ndarray], *, lengths: Sequence[int], seconds: float, hold: float
 ) -> None:
     """Write frames (H, W, 3), uint8, as a GIF or an MP4 video.
 
     Args:
-        path: File to write, .gif or .mp4.
-        pictures: The frames; none is drawn if the file cannot be written.
+        path: Output path, .gif or .mp4.
+        frames: The frames; not consumed if the file cannot be written.
         lengths: Number of frames of each image.
-        seconds: Duration of a frame; both durations are rounded to hundredths of a second.
+        seconds: Duration of a frame, rounded to hundredths of a second, as is `hold`.
         hold: Duration of the last frame of an image.
     """
     path = Path(path)
@@ -44,9 +44,9 @@ def write_frames(
     times = [round(100 * value) for length in lengths for value in [seconds] * (length - 1) + [hold]]
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        temporary.touch()  # fails for a wrong path before the frames are drawn
+        temporary.touch()  # fails for an invalid path before the frames are drawn
         try:
-            write(temporary, pictures, times)
+            write(temporary, frames, times)
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -55,18 +55,18 @@ def write_frames(
 
 
 def rasterize(figure: Figure) -> np.ndarray:
-    """A figure as a frame (H, W, 3), uint8."""
+    """Convert a figure to a frame (H, W, 3), uint8."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
-def _write_gif(path: Path, pictures: Iterable[np.ndarray], times: Sequence[int]) -> None:
-    """Write a GIF that repeats forever; `times` in hundredths of a second.
+def _write_gif(path: Path, frames: Iterable[np.ndarray], times: Sequence[int]) -> None:
+    """Write a GIF that loops forever; `times` is in hundredths of a second.
 
     All frames share one palette without dithering, so that constant pixels do not flicker.
     """
-    coded = [picture @ np.array([65536, 256, 1], np.uint32) for picture in pictures]  # (H, W): a number for a color
+    coded = [frame @ np.array([65536, 256, 1], np.uint32) for frame in frames]  # (H, W): a color as one integer
     palette, nearest = _palette(coded)
     images = [Image.fromarray(nearest[codes]) for codes in coded]
     for image in images:
@@ -84,37 +84,37 @@ def _write_gif(path: Path, pictures: Iterable[np.ndarray], times: Sequence[int])
 
 
 def _palette(coded: Sequence[np.ndarray]) -> tuple[bytes, np.ndarray]:
-    """Choose the colors of the palette, and find the nearest of them to each color of the pictures.
+    """Choose the colors of the palette, and find the nearest of them for each color of the frames.
 
-    The most common colors are kept exactly. For the others, median cut weighs a color by the square root of its area:
-    by area, lines and letters would lose their colors; with equal weights, the images would lose their grays.
+    The most common colors are kept exactly. For the others, median cut weights a color by the square root of its area:
+    weighting by area loses the colors of lines and letters, equal weights lose the grays of the images.
     """
-    parts = [np.unique(codes, return_counts=True) for codes in coded]
-    codes, place = np.unique(np.concatenate([part for part, _ in parts]), return_inverse=True)
-    areas = np.bincount(place, np.concatenate([area for _, area in parts]))
+    counts = [np.unique(codes, return_counts=True) for codes in coded]
+    codes, inverse = np.unique(np.concatenate([codes for codes, _ in counts]), return_inverse=True)
+    areas = np.bincount(inverse, np.concatenate([area for _, area in counts]))
     colors = np.stack([codes >> 16, codes >> 8 & 255, codes & 255], -1).astype(np.uint8)  # (N, 3)
     order = np.argsort(-areas, kind="stable")
     exact, rest = order[:NUM_EXACT], order[NUM_EXACT:]
     palette = colors[exact]
     if len(rest):
-        crowd = np.repeat(colors[rest], np.sqrt(areas[rest]).astype(int), axis=0)
-        reduced = Image.fromarray(crowd[None]).quantize(NUM_COLORS - NUM_EXACT, Image.Quantize.MEDIANCUT, kmeans=3)
+        weighted = np.repeat(colors[rest], np.sqrt(areas[rest]).astype(int), axis=0)
+        reduced = Image.fromarray(weighted[None]).quantize(NUM_COLORS - NUM_EXACT, Image.Quantize.MEDIANCUT, kmeans=3)
         palette = np.concatenate([palette, np.array(reduced.getpalette(), np.uint8).reshape(-1, 3)])
     nearest = np.zeros(2**24, np.uint8)
-    known = torch.from_numpy(palette).float()
-    for part, there in zip(np.array_split(codes, 64), np.array_split(colors, 64), strict=True):
-        nearest[part] = torch.cdist(torch.from_numpy(there).float(), known).argmin(1).numpy()
+    candidates = torch.from_numpy(palette).float()
+    for chunk, rgb in zip(np.array_split(codes, 64), np.array_split(colors, 64), strict=True):
+        nearest[chunk] = torch.cdist(torch.from_numpy(rgb).float(), candidates).argmin(1).numpy()
     return palette.tobytes().ljust(3 * 256, b"\0"), nearest
 
 
-def _write_mp4(path: Path, pictures: Iterable[np.ndarray], times: Sequence[int]) -> None:
-    """Write a video; `times` in hundredths of a second.
+def _write_mp4(path: Path, frames: Iterable[np.ndarray], times: Sequence[int]) -> None:
+    """Write a video; `times` is in hundredths of a second.
 
-    The frame rate is the lowest, from ten per second, at which every picture takes a whole number of frames.
+    The frame rate is the lowest, of at least 10 per second, at which every duration is a whole number of video frames.
     """
     unit = math.gcd(10, *times)
-    pictures = iter(pictures)
-    first = next(pictures)
+    frames = iter(frames)
+    first = next(frames)
     height, width = first.shape[:2]
     command = [_ffmpeg(), "-loglevel", "error", "-y"]
     command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"100/{unit}", "-i", "-"]
@@ -125,20 +125,23 @@ def _write_mp4(path: Path, pictures: Iterable[np.ndarray], times: Sequence[int])
     ):
         try:
             assert process.stdin is not None
-            with suppress(BrokenPipeError), process.stdin as pipe:  # broken if ffmpeg stops; its last line says why
-                for picture, time in zip(chain([first], pictures), times, strict=True):
-                    pipe.writelines([picture.tobytes()] * (time // unit))
+            with (
+                suppress(BrokenPipeError),
+                process.stdin as pipe,
+            ):  # broken if ffmpeg fails, see below
+                for frame, time in zip(chain([first], frames), times, strict=True):
+                    pipe.writelines([frame.tobytes()] * (time // unit))
         except BaseException:
             process.kill()
             raise
         if process.wait():
             errors.seek(0)
-            lines = errors.read().decode(errors="replace").strip().splitlines() or ["it does not say why"]
+            lines = errors.read().decode(errors="replace").strip().splitlines() or ["no error message"]
             raise ConfigError(f"cannot write the animation: ffmpeg failed: {lines[-1]}")
 
 
 def _ffmpeg() -> str:
-    """Find ffmpeg: an installed program, or that of the package imageio-ffmpeg."""
+    """Find ffmpeg: an installed program, or the one of the package imageio-ffmpeg."""
     if program := shutil.which("ffmpeg"):
         return program
     try:
@@ -147,5 +150,5 @@ def _ffmpeg() -> str:
         return imageio_ffmpeg.get_ffmpeg_exe()
     except (ImportError, RuntimeError) as error:
         raise ConfigError(
-            "an .mp4 file needs ffmpeg: install it, or `pip install imageio-ffmpeg`; a .gif file needs nothing"
+            "an .mp4 file requires ffmpeg: install it, or `pip install imageio-ffmpeg`; a .gif file does not"
         ) from error

@@ -1,4 +1,4 @@
-"""Modules and names of version 0.1 are still there, with a warning."""
+"""Modules and names of version 0.1 are still importable, with a warning."""
 
 import importlib
 import sys
@@ -6,7 +6,7 @@ import sys
 import pytest
 
 OLD = {
-    "build": {"build_data": "glimpse.tasks.build", "build_task": "glimpse.tasks.build_task"},
+    "build": {"build_data": "glimpse.tasks.build", "build_task": "glimpse.tasks.base"},
     "captioner": {
         "Captioner": "glimpse.models.encoder_decoder",
         "Teller": "glimpse.models.encoder_decoder",
@@ -18,11 +18,24 @@ OLD = {
     "encoders": {"SmallEncoder": "glimpse.models.image_encoders", "BackboneEncoder": "glimpse.models.backbones"},
     "loading": {"load": "glimpse.training.load"},
     "parsing": {"parse": "glimpse.tasks.settings"},
-    "places": {"Gaussian": "glimpse.attention.distributions", "Noise": "glimpse.attention.distributions"},
+    "places": {
+        "Gaussian": "glimpse.attention.distributions",
+        "Noise": "glimpse.attention.distributions",
+        "grid_centres": "glimpse.attention.window",
+    },
     "saliency": {"saliency": "glimpse.evaluation.saliency"},
-    "search": dict.fromkeys(("greedy", "beam", "Caption"), "glimpse.models.decoding"),
-    "self_attention": dict.fromkeys(("SelfAttention", "Mixer", "MixerLayer"), "glimpse.attention.self_attention"),
-    "sensor": {"Sensor": "glimpse.attention.sensor", "to_pixels": "glimpse.attention.geometry"},
+    "search": dict.fromkeys(("greedy", "beam", "Caption", "Choice", "Found"), "glimpse.models.decoding"),
+    "self_attention": dict.fromkeys(
+        ("SelfAttention", "Mixed", "Mixer", "MixerLayer"), "glimpse.attention.self_attention"
+    ),
+    "classification": {
+        "Classification": "glimpse.tasks.classification",
+        "Outcome": "glimpse.evaluation.classify",
+        "observe": "glimpse.evaluation.classify",
+    },
+    "shipped": dict.fromkeys(("find_shipped", "is_shipped"), "glimpse.training.zoo"),
+    "text": {"tokenise": "glimpse.data.vocabulary"},
+    "sensor": {"Sensor": "glimpse.attention.sensor", "to_pixels": "glimpse.attention.sensor"},
     "sentences": {"encode_sentences": "glimpse.models.sentence_encoder"},
     "thought": {"Recall": "glimpse.attention.state_memory", "Thought": "glimpse.models.rollout"},
 }

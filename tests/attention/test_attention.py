@@ -326,7 +326,7 @@ def test_reinforce_and_soft_gradients_agree_for_a_linear_reward():
         (lambda: make_attention("cosine"), "scorer must be one of additive, dot, bilinear, scaled_dot, got 'cosine'"),
         (
             lambda: Attention(state_dim=5, annotation_dim=6, scorer="dot"),
-            "state_dim must be equal to annotation_dim for the scorer dot, got 5 and 6: set one to the other, or take",
+            "state_dim must be equal to annotation_dim with scorer dot, got 5 and 6; scorer bilinear takes any sizes",
         ),
         (lambda: make_locations(std=0.0), "std must be positive, got 0.0"),
         (lambda: make_locations(std=math.nan), "std must be positive, got nan"),
@@ -348,11 +348,11 @@ def test_wrong_annotations():
         attention.annotate(values, torch.ones(3, 4))
     mask = some_mask()
     mask[1] = False
-    with pytest.raises(ValueError, match="mask leaves an example with no annotation to look at"):
+    with pytest.raises(ValueError, match="mask must be true for at least one annotation of each example"):
         attention.annotate(values, mask)
 
 
-def test_an_unknown_way_to_read_is_refused():
+def test_an_unknown_read_mode_is_refused():
     attention, view = make_locations(), some_view()
     with pytest.raises(ValueError, match="mode must be 'hard' or 'soft', got 'firm'"):
         attention(some_state(), view, mode="firm")

@@ -107,7 +107,7 @@ def test_entropy_has_a_gradient_where_a_probability_vanishes():
     assert gradient.isfinite().all()
 
 
-def test_certain():
+def test_one_hot():
     categorical = Categorical.one_hot(torch.tensor([2, 0]), 3, torch.float64)
     assert categorical.weights.tolist() == [[0, 0, 1], [1, 0, 0]]
     assert categorical.mode().tolist() == categorical.sample(Noise(0)).tolist() == [2, 0]
@@ -162,14 +162,14 @@ def test_shares_of_the_noise_make_the_whole(world_size):
         assert torch.equal(torch.cat(shares), getattr(one, kind)(whole))
 
 
-def test_noise_takes_after_the_tensor_given():
+def test_noise_has_the_type_of_the_tensor_given():
     like = torch.zeros(1000, 3, dtype=torch.float64)
     uniform = Noise(1).uniform(like)
     assert uniform.dtype == torch.float64 and uniform.shape == (1000, 3)
     assert 0 <= uniform.min() < 0.01 and 0.99 < uniform.max() < 1
 
 
-def test_a_fork_gives_what_is_about_to_be_given():
+def test_a_fork_draws_the_same_numbers():
     like = torch.zeros(4, 3)
     for noise in (Noise(7), Noise(7, rank=1, world_size=2), Noise()):
         noise.normal(like)

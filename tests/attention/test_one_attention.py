@@ -56,7 +56,7 @@ def test_both_hold_the_same_class(scorer, window):
 @pytest.mark.parametrize("mode, sample", [("soft", False), ("hard", False), ("hard", True)])
 @every_scorer
 def test_both_give_the_same_reading(scorer, window, mode, sample):
-    """Of the same state and annotations, by the same chance: what is read, where, how likely and how likely others."""
+    """Of the same state and annotations, with the same noise: context, place, log-probability and distribution."""
     glimpses, memory, decoder = make_both(scorer, window)
     state, word = some_state(decoder), torch.arange(BATCH)
     looked = glimpses.attention(state.hidden, memory, mode=mode, sample=sample, noise=Noise(3))
@@ -92,15 +92,15 @@ def test_the_soft_context_is_the_weighted_sum_of_all_hard_ones(scorer, window):
     places = len(glimpses.cells)
     for read in readers:
         found = torch.zeros(BATCH, places, memory.values.shape[2], dtype=torch.float64)
-        seen = read(mode="soft").attention.logits.isinf()  # as good as seen, if it is out of sight
-        assert seen.any() == (window is not None)
+        visited = read(mode="soft").attention.logits.isinf()  # places outside the window are never sampled
+        assert visited.any() == (window is not None)
         for seed in range(2000):
             hard = read(mode="hard", noise=Noise(seed))
             rows = torch.arange(BATCH)
             found[rows, hard.place] = hard.log_prob.exp().unsqueeze(1) * hard.context
-            seen[rows, hard.place] = True
-            if seen.all():
+            visited[rows, hard.place] = True
+            if visited.all():
                 break
-        assert seen.all()
+        assert visited.all()
         assert_close(found.sum(1), read(mode="soft").context, 1e-12)
         assert not torch.allclose(found.sum(1), memory.values.mean(1))  # which is no plain mean

@@ -26,11 +26,11 @@ from glimpse.training.run import BEST, LAST
 RULES = ("center", "random", "raster", "oracle")
 READS, PLACES = ("hard", "soft"), ("plane", "grid")
 HEIGHT, WIDTH = 12, 14
-# Of six images, one box each; with centres that differ from image to image and lie off the middle.
+# Of six images, one box each; with centers that differ from image to image and lie off the middle.
 BOXES = torch.tensor(
     [[0, 0, 4, 6], [10, 6, 14, 12], [2, 1, 8, 7], [5, 5, 6, 6], [7, 0, 14, 3], [0, 9, 3, 12]], dtype=torch.float32
 ).unsqueeze(1)
-# Their centres in pixels are (2, 3), (12, 9), (5, 4), (5.5, 5.5), (10.5, 1.5) and (1.5, 10.5); half the image is 7 x 6.
+# Their centers in pixels are (2, 3), (12, 9), (5, 4), (5.5, 5.5), (10.5, 1.5) and (1.5, 10.5); half the image is 7 x 6.
 CENTRES = torch.tensor(
     [[-5 / 7, -3 / 6], [5 / 7, 3 / 6], [-2 / 7, -2 / 6], [-1.5 / 7, -0.5 / 6], [3.5 / 7, -4.5 / 6], [-5.5 / 7, 4.5 / 6]]
 )
@@ -95,7 +95,7 @@ def test_every_raster_covers_the_image_evenly():
             assert_close(found, (torch.arange(len(found)) + 0.5) * 2 / len(found) - 1)
 
 
-def test_centre():
+def test_center():
     for step in range(3):
         assert placed("center", step).tolist() == [[0, 0]] * 6
 
@@ -157,9 +157,9 @@ def test_unknown_rules():
         placed("corner", 0)
 
 
-@pytest.mark.parametrize("boxes", [None, torch.zeros(6, 0, 4)], ids=["not told", "unknown"])
-def test_oracle_must_be_told(boxes):
-    message = r"an oracle needs boxes \(B, N, 4\) of the digits, got none"
+@pytest.mark.parametrize("boxes", [None, torch.zeros(6, 0, 4)], ids=["missing", "empty"])
+def test_oracle_needs_boxes(boxes):
+    message = r"boxes must be \(B, N, 4\) with N >= 1 for the rule oracle, got none"
     with pytest.raises(ValueError, match=message):
         placed("oracle", 0, boxes=boxes)
     with pytest.raises(ValueError, match=message):
@@ -176,7 +176,7 @@ def expected_places(rule, num_glimpses=3, seed=0):
 
 @every("rule, read", RULES, READS)
 @pytest.mark.parametrize("first", ["center", "random", "learned"])
-def test_glimpses_are_where_the_rule_says_whatever_the_first_of_a_learned_policy(rule, read, first):
+def test_a_rule_places_all_glimpses_and_ignores_the_first_of_a_learned_policy(rule, read, first):
     model = control(rule, read, "plane", f"--attention.first={first}")
     for sample in (True, False):
         rollout = roll(model, seed=2, sample=sample)
@@ -185,7 +185,7 @@ def test_glimpses_are_where_the_rule_says_whatever_the_first_of_a_learned_policy
 
 
 @every("rule, read", RULES, READS)
-def test_answers_follow_from_what_is_there_to_see(rule, read):
+def test_logits_follow_from_the_patches_at_the_places(rule, read):
     """The logits, from patches read afresh at the places of the rule."""
     model, images = control(rule, read, image_shape=(3, HEIGHT, WIDTH)), some_images(channels=3)
     rollout = roll(model, images=images)
@@ -247,7 +247,7 @@ def test_rollouts_depend_on_the_seed_of_the_noise_alone(rule, read, places):
 
 
 @every("policy, read, places", ("learned", "center", "random", "raster"), READS, PLACES)
-def test_boxes_mean_nothing_to_anyone_but_the_oracle(policy, read, places):
+def test_boxes_have_no_effect_without_the_oracle(policy, read, places):
     model = control(policy, read, places)
     with_boxes, without = roll(model, boxes=BOXES), roll(model, boxes=None)
     for name, a, b in zip(with_boxes._fields, with_boxes, without, strict=True):
@@ -256,8 +256,8 @@ def test_boxes_mean_nothing_to_anyone_but_the_oracle(policy, read, places):
 
 
 @pytest.mark.parametrize("policy", ["oracle", "random", "learned", "cnn"])
-def test_only_the_oracle_is_told(policy):
-    """Not even a model that would not look at them is given the boxes."""
+def test_only_the_oracle_is_given_boxes(policy):
+    """A model that does not need the boxes does not get them."""
     model = tiny_model("--model=cnn") if policy == "cnn" else control(policy)
     calls, forward = [], model.forward
     model.forward = lambda images, **options: calls.append(options) or forward(images, **options)
@@ -331,7 +331,7 @@ def test_all_parameters_of_a_network_of_the_whole_image_are_used(kind):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_controls_are_observed_where_they_look(rule):
+def test_traces_of_controls_have_the_places_of_the_rule(rule):
     data = TinyData(some_images(), torch.arange(6) % 3, BOXES)
     outcome = evaluate_classifier(control(rule), data, batch_size=6)
     assert outcome.locations.shape == (6, 1, 3, 2)
@@ -405,8 +405,8 @@ def test_oracle_needs_data_that_knows_where_the_digits_are(capsys, tmp_path):
     arguments = ["--attention.policy", "oracle", "--data.kind", "folder", f"--run_dir={tmp_path / 'run'}"]
     assert train_main(arguments) == 2
     assert capsys.readouterr().err == (
-        "train.py: error: data.kind must be one that knows where the digits are with attention.policy oracle, got "
-        "'folder'\n"
+        "train.py: error: data.kind must be cluttered with attention.policy oracle, which needs the boxes of the "
+        "digits, got 'folder'\n"
     )
     assert not (tmp_path / "run").exists()
 

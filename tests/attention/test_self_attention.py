@@ -92,7 +92,7 @@ def test_one_head_is_the_scorer_of_a_decoder_with_many_queries():
 
 
 @pytest.mark.parametrize("of", [lambda x: make()(x).annotations, make_mixer()])
-def test_places_mean_nothing_to_it(of):
+def test_it_is_equivariant_to_permutations(of):
     """Annotations in another order give the same in that order."""
     annotations, order = some_annotations(), torch.tensor([3, 0, 4, 1, 2])
     assert_close(of(annotations[:, order]), of(annotations)[:, order], 1e-12)
@@ -149,9 +149,9 @@ def test_everything_learns():
         (lambda: SelfAttention(dim=12, heads=0), "heads must be a divisor of dim 12, got 0"),
         (lambda: SelfAttentionStack(dim=12, num_layers=0), "num_layers must be at least 1, got 0"),
         (lambda: make_mixer()(some_annotations(), MASK[:2]), r"mask must be bool of shape \(3, 5\), got torch.bool"),
-        (lambda: make_mixer()(some_annotations(), MASK & False), "mask leaves an example with no annotation"),
+        (lambda: make_mixer()(some_annotations(), MASK & False), "mask must be true for at least one annotation"),
     ],
 )
-def test_what_cannot_be(make, message):
+def test_invalid_arguments(make, message):
     with pytest.raises(ValueError, match=message):
         make()

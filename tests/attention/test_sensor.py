@@ -13,7 +13,7 @@ from glimpse.attention.sensor_views import CropView, TableView, table_dtype
 
 PLANS = ("table", "crop")
 HEIGHT, WIDTH = 7, 10
-# The centre, the edges, the corners, off the image near and far, and places in general position.
+# The center, the edges, the corners, off the image near and far, and places in general position.
 PLACES = torch.tensor(
     [[0.0, 0.0], [-1, 0], [1, 0], [0, -1], [0, 1], [-1, -1], [1, -1], [-1, 1], [1, 1], [5, -5], [-5, 0.3], [0.2, 5]]
     + [[1e6, 0], [-1e6, 1e6], [0.31, -0.47], [-0.83, 0.59], [1.13, 0.72]]
@@ -146,8 +146,8 @@ def test_pyramid_sides():
 def test_channels_are_scale_major(plan):
     image = torch.tensor([1.0, 2, 3]).view(1, 3, 1, 1).expand(1, 3, 20, 20)
     view = Sensor(patch_size=2, num_scales=2, plan=plan).view(image)
-    centre = torch.zeros(1, 2)
-    for patches in (view.at(centre), view.expect(Gaussian(centre, centre + 0.1))):
+    center = torch.zeros(1, 2)
+    for patches in (view.at(center), view.expect(Gaussian(center, center + 0.1))):
         assert_close(patches[0, :, 0, 0], [1.0, 2, 3, 1, 2, 3], 1e-5)
 
 
@@ -169,9 +169,9 @@ def test_from_pixels_inverts_to_pixels(height, width):
     assert_close(to_pixels(from_pixels(points, height, width), height, width), points, 1e-10)
 
 
-def anchor_probabilities(centre, spread, anchors):
+def anchor_probabilities(center, spread, anchors):
     """The probability that floor(x) is each of the anchors, x normal."""
-    cdf = [0.5 * (1 + math.erf((point - centre) / (spread * math.sqrt(2)))) for point in [*anchors, anchors[-1] + 1]]
+    cdf = [0.5 * (1 + math.erf((point - center) / (spread * math.sqrt(2)))) for point in [*anchors, anchors[-1] + 1]]
     return torch.tensor([after - before for before, after in zip(cdf, cdf[1:], strict=False)], dtype=torch.float64)
 
 
@@ -249,23 +249,23 @@ def test_soft_read_tends_to_the_hard_read(geometry, dtype, atol):
     assert max(gaps[3:]) <= atol
 
 
-def view_that_jumps_at_the_centre(patch_size, side):
-    """The centre of these lies between two anchors: one step to the left or up the hard read changes."""
+def view_that_jumps_at_the_center(patch_size, side):
+    """The center of these lies between two anchors: one step to the left or up the hard read changes."""
     view = Sensor(patch_size=patch_size, num_scales=2).view(draw(1, 1, side, side, dtype=torch.float64))
     return view, torch.zeros(1, 2, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("patch_size, side", [(3, 8), (4, 7)])
 def test_narrow_soft_read_sees_both_sides_of_a_jump(patch_size, side):
-    view, centre = view_that_jumps_at_the_centre(patch_size, side)
-    around = [view.at(centre + torch.tensor([x, y])) for x in (-1e-3, 1e-3) for y in (-1e-3, 1e-3)]
-    assert_close(view.expect(Gaussian(centre, centre + 1e-6)), sum(around) / 4, 1e-12)
+    view, center = view_that_jumps_at_the_center(patch_size, side)
+    around = [view.at(center + torch.tensor([x, y])) for x in (-1e-3, 1e-3) for y in (-1e-3, 1e-3)]
+    assert_close(view.expect(Gaussian(center, center + 1e-6)), sum(around) / 4, 1e-12)
 
 
 @pytest.mark.parametrize("patch_size, side", [(3, 8), (4, 7)])
 def test_soft_read_of_no_std_is_the_hard_read_at_a_jump_too(patch_size, side):
-    view, centre = view_that_jumps_at_the_centre(patch_size, side)
-    assert_close(view.expect(Gaussian(centre, torch.zeros_like(centre))), view.at(centre), 1e-12)
+    view, center = view_that_jumps_at_the_center(patch_size, side)
+    assert_close(view.expect(Gaussian(center, torch.zeros_like(center))), view.at(center), 1e-12)
 
 
 @pytest.mark.parametrize("geometry", SOFT_GEOMETRIES[:4])
@@ -400,7 +400,7 @@ def test_images_need_not_be_contiguous(plan, num_reads):
         "every second row": wide[:, :, ::2],
         "one column": wide[:, :1, :, 3:4],
         "part of a batch": draw(4, 3, 8, 12)[2:],
-        "grey as colour": wide[:, :1].expand(2, 3, 8, 12),
+        "gray as color": wide[:, :1].expand(2, 3, 8, 12),
         "one value": wide[:1, :1, :1, :1].expand(2, 3, 8, 12),
     }
     for name, images in variants.items():
@@ -433,7 +433,7 @@ def test_half_precision_locations_are_read_in_single(dtype):
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_hard_read_tells_the_location_nothing(plan):
+def test_hard_read_has_no_gradient_to_the_location(plan):
     place = torch.zeros(1, 2, requires_grad=True)
     assert not Sensor(patch_size=2, plan=plan).view(draw(1, 1, 6, 6)).at(place).requires_grad
 

@@ -158,7 +158,7 @@ IMAGES, TARGETS = draw_bytes(5, 1, 12, 14), torch.arange(5) % 3
 
 @pytest.mark.parametrize("core_gets_it", ["true", "false"])
 @pytest.mark.parametrize("places", ["plane", "grid"])
-def test_a_recurrent_model_learns_where_to_look_from_its_answers_alone(places, core_gets_it):
+def test_the_cross_entropy_alone_trains_the_attention_of_a_recurrent_model(places, core_gets_it):
     model = tiny_model(f"--attention.places={places}", f"--loss.reward_reaches_core={core_gets_it}")
     hard, through = (model(IMAGES, noise=Noise(2), straight_through=flag) for flag in (False, True))
     for name, expected, found in zip(hard._fields, hard, through, strict=True):
@@ -182,7 +182,7 @@ def make_decoder(annotation_dim):
     return Decoder(attention=attention, vocabulary_size=9, embed_dim=4, state_dim=6, annotation_dim=annotation_dim)
 
 
-def writers():
+def encoder_decoders():
     """A captioner, a translator and a decoder, each with what it writes about."""
     captioner = Captioner(encoder=SmallEncoder(out_dim=8, channels=2), decoder=make_decoder(8))
     encoder = SentenceEncoder(vocabulary_size=7, embed_dim=3, out_dim=8)
@@ -194,8 +194,8 @@ def writers():
 
 
 @pytest.mark.parametrize("which", range(3), ids=["captioner", "translator", "decoder"])
-def test_a_writer_learns_where_to_look_from_its_words_alone(which):
-    model, source = writers()[which]
+def test_the_cross_entropy_alone_trains_the_attention_of_a_decoder(which):
+    model, source = encoder_decoders()[which]
     words = torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0]])
     hard, through = (model(source, words, noise=Noise(0), straight_through=flag) for flag in (False, True))
     for name, expected, found in zip(hard._fields, hard, through, strict=True):
@@ -208,7 +208,7 @@ def test_a_writer_learns_where_to_look_from_its_words_alone(which):
 
 
 def test_one_step_of_a_decoder():
-    decoder, memory = writers()[2]
+    decoder, memory = encoder_decoders()[2]
     word, state = torch.tensor([1, 1]), decoder.initial_state(memory)
     hard, through = (decoder.step(word, state, memory, noise=Noise(0), straight_through=flag) for flag in (False, True))
     assert torch.equal(hard.logits, through.logits)

@@ -157,8 +157,8 @@ def test_a_window_is_never_empty(dtype):
     state = torch.cat([torch.linspace(-0.02, 0.02, 401), torch.tensor([-50.0, 50.0])]).to(dtype).unsqueeze(1)
     for length in [*range(1, 40), 1000, 99_999]:
         positions, extent = sequence_positions(torch.zeros(1, length, 1, dtype=dtype), None)
-        centre = window.center(state, extent)
-        assert centre.min() == 0 and centre.max() == length
+        center = window.center(state, extent)
+        assert center.min() == 0 and center.max() == length
         for rows in state.split(40):
             logs = window(rows, positions, extent)
             assert logs.max(1).values.min() >= -0.5 - 1e-3  # within half a place, which is one std
@@ -231,7 +231,7 @@ def test_the_point_moves_towards_what_is_sought():
         assert torch.equal(attention(state, memory, sample=False).place, target), mode
 
 
-# What cannot be
+# Invalid arguments
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_annotations_that_do_not_suit_a_window():
         attention.annotate(annotations)
     with pytest.raises(ValueError, match="along 2 axes needs the grid of the annotations and no mask, got a mask"):
         attention.annotate(annotations, MASK, grid=(2, 3))
-    with pytest.raises(ValueError, match="grid must have as many places as there are annotations, 6, got 2 x 4"):
+    with pytest.raises(ValueError, match="grid must have 6 cells, one per annotation, got 2 x 4"):
         attention.annotate(annotations, grid=(2, 4))
-    with pytest.raises(ValueError, match="memory must have positions for a window, as `annotate` of this attention"):
+    with pytest.raises(ValueError, match="memory must have positions for a window, as made by `annotate` of this"):
         attention(some_state(), Annotations(annotations, attention.scorer.key(annotations), None))

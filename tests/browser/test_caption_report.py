@@ -1,4 +1,4 @@
-"""The page of captions in a real browser: a word shows where it was read, and only while it should."""
+"""The report of captions in a real browser: a word shows its attention while it is current."""
 
 import io
 
@@ -11,8 +11,8 @@ from selenium.webdriver.common.actions.interaction import POINTER_TOUCH
 from selenium.webdriver.common.actions.pointer_input import PointerInput
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
-from support.browser import EXTENT, complaints, emulated, find, find_all, point_at, press, rgb
-from support.captions import CAPTIONS, box_by_hand, some_told
+from support.browser import EXTENT, browser_log, emulated, find, find_all, point_at, press, rgb
+from support.captions import CAPTIONS, box_by_hand, make_caption_trace
 from support.tensors import draw_bytes
 
 from glimpse.view.caption_report import make_caption_report
@@ -21,11 +21,11 @@ from glimpse.view.page import write_report
 from glimpse.view.tables import Table
 
 pytestmark = pytest.mark.browser
-TOLD = [
-    some_told("soft", images=draw_bytes(2, 3, 20, 25), references=[[("a", "dog"), ("<b>",)], []]),
-    some_told("hard", images=draw_bytes(2, 3, 20, 25), seed=1, captions=(CAPTIONS[0], ())),
+TRACES = [
+    make_caption_trace("soft", images=draw_bytes(2, 3, 20, 25), references=[[("a", "dog"), ("<b>",)], []]),
+    make_caption_trace("hard", images=draw_bytes(2, 3, 20, 25), seed=1, captions=(CAPTIONS[0], ())),
 ]
-# The color and opacity (0 to 255) of a pixel of a canvas, by its place in the image.
+# The color and opacity (0 to 255) of a pixel of a canvas, by trace place in the image.
 PIXEL = """
 const [canvas, x, y] = arguments, zoom = Number(canvas.dataset.zoom);
 return [...canvas.getContext("2d").getImageData(x * zoom, y * zoom, 1, 1).data];
@@ -36,7 +36,9 @@ return [...canvas.getContext("2d").getImageData(x * zoom, y * zoom, 1, 1).data];
 def address(tmp_path_factory):
     table = Table("Scores", ["", *(f"a long heading {number}" for number in range(9))], [["BLEU", *"123456789"]])
     path = tmp_path_factory.mktemp("report") / "captions.html"
-    html = make_caption_report(title="What was said", intro="Words.", traces=TOLD, indices=[17, 4], tables=[table])
+    html = make_caption_report(
+        title="Captions of images", intro="Words.", traces=TRACES, indices=[17, 4], tables=[table]
+    )
     write_report(path, html)
     return path.as_uri()
 
@@ -50,7 +52,7 @@ def page(driver, address):
     loaded = "return [...document.querySelectorAll('.picture img')].every((picture) => picture.naturalWidth)"
     WebDriverWait(driver, 10).until(lambda _: driver.execute_script(loaded))
     yield driver
-    assert complaints(driver) == []
+    assert browser_log(driver) == []
 
 
 def output(page, image, model):
@@ -78,9 +80,9 @@ def shown(page):
 
 def check_map(page, image, model, word):
     """The map that is shown is that of the word, cell by cell."""
-    its = TOLD[model]
+    trace = TRACES[model]
     (canvas,) = output(page, image, model).find_elements("css selector", "canvas")
-    weights = its.weights[image][word].flatten()
+    weights = trace.weights[image][word].flatten()
     opacities = []
     for place in range(6):
         x0, y0, x1, y1 = box_by_hand(place)
@@ -88,27 +90,27 @@ def check_map(page, image, model, word):
         opacities.append(opacity)
         if opacity > 100:  # of what is faint, few bits are left
             assert color == pytest.approx(rgb(ATTENTION_COLOR), abs=2)
-    expected = 255 * MAP_OPACITY[its.mode] * weights / weights.max()
+    expected = 255 * MAP_OPACITY[trace.mode] * weights / weights.max()
     assert opacities == pytest.approx(expected.tolist(), abs=1.5)
-    assert int(np.argmax(opacities)) == int(its.places[image][word])
+    assert int(np.argmax(opacities)) == int(trace.places[image][word])
     # The square is there if the read is hard, around the place that was read.
     found = page.execute_script(EXTENT, canvas, rgb(READ_COLOR))
-    if its.mode == "soft":
+    if trace.mode == "soft":
         assert found is None
     else:
         zoom = float(canvas.get_attribute("data-zoom"))
-        assert [edge / zoom for edge in found] == pytest.approx(box_by_hand(int(its.places[image][word])), abs=0.2)
+        assert [edge / zoom for edge in found] == pytest.approx(box_by_hand(int(trace.places[image][word])), abs=0.2)
 
 
 def test_loads_without_errors_or_requests(page):
     assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
-    assert page.title == "What was said"
+    assert page.title == "Captions"
     assert [one.text for one in find_all(page, ".card h3")] == ["Image 17", "Image 4"]
     headings = [one.text for one in find_all(page, ".output h4")]
     assert headings == ["soft, soft attention", "hard, hard attention"] * 2
     for image in range(2):
-        for model, its in enumerate(TOLD):
-            assert [one.text for one in words(page, image, model)] == list(its.captions[image])
+        for model, trace in enumerate(TRACES):
+            assert [one.text for one in words(page, image, model)] == list(trace.captions[image])
     assert find(page, "table").is_displayed() and shown(page) == []
     assert output(page, 1, 1).find_element("css selector", ".caption").text == "(no words)"
 
@@ -180,21 +182,21 @@ def test_the_map_lies_exactly_on_the_image_which_fades(page):
             found.append(pixels[int(top + y * height / 20), int(left + x * width / 25)])
         return np.array(found)
 
-    plain = TOLD[0].images[0].permute(1, 2, 0).numpy()
+    plain = TRACES[0].images[0].permute(1, 2, 0).numpy()
     centers = [((y0 + y1) // 2, (x0 + x1) // 2) for x0, y0, x1, y1 in map(box_by_hand, range(6))]
     expected = np.array([plain[center] for center in centers]).astype(int)
     assert np.abs(colors() - expected).max() <= 3
     page.execute_script("arguments[0].focus({ preventScroll: true })", words(page, 0, 0)[2])
-    weights = TOLD[0].weights[0][2].flatten().numpy()
+    weights = TRACES[0].weights[0][2].flatten().numpy()
     opacity = (MAP_OPACITY["soft"] * weights / weights.max())[:, None]
     gray = 0.6 * expected @ np.array([0.2126, 0.7152, 0.0722])
     mixed = opacity * np.array(rgb(ATTENTION_COLOR)) + (1 - opacity) * gray[:, None]
     assert np.abs(colors() - mixed).max() <= 5
 
 
-def test_words_say_their_place(page):
+def test_words_are_labeled_with_their_place(page):
     soft, hard = words(page, 0, 0)[1], words(page, 0, 1)[1]
-    assert [int(its.places[0][1]) for its in TOLD] == [5, 0]
+    assert [int(trace.places[0][1]) for trace in TRACES] == [5, 0]
     assert soft.get_attribute("aria-label") == "small: attended most at row 2 of 2, column 3 of 3"
     assert hard.get_attribute("aria-label") == "small: read at row 1 of 2, column 1 of 3"
     assert soft.tag_name == "button"
@@ -208,11 +210,11 @@ def test_references_are_folded_away(page):
     assert [one.text for one in first.find_elements("css selector", "li")] == ["a dog", "<b>"]
 
 
-def test_words_and_names_of_any_kind_are_text(driver, tmp_path):
+def test_words_and_names_are_escaped(driver, tmp_path):
     strange = "</script><script>document.title = 'broken'</script> <b>&amp;</b> \"'"
-    told = some_told("soft", captions=((strange, "b"),), name=strange, references=[[(strange,)]])
+    trace = make_caption_trace("soft", captions=((strange, "b"),), name=strange, references=[[(strange,)]])
     table = Table(strange, ["", strange], [[strange, "1"]], [strange])
-    html = make_caption_report(title=strange, intro=strange, traces=[told], indices=[0], tables=[table])
+    html = make_caption_report(title=strange, intro=strange, traces=[trace], indices=[0], tables=[table])
     write_report(tmp_path / "strange.html", html)
     driver.get((tmp_path / "strange.html").as_uri())
     plain = " ".join(strange.split())
@@ -222,7 +224,7 @@ def test_words_and_names_of_any_kind_are_text(driver, tmp_path):
     assert find(driver, ".references li").get_attribute("textContent") == strange
     assert [cell.text for cell in find_all(driver, "th")] == ["", plain, plain]
     assert find_all(driver, "b") == [] and len(find_all(driver, "script")) == 2
-    assert complaints(driver) == []
+    assert browser_log(driver) == []
 
 
 def test_dark_and_light(page):
@@ -240,5 +242,5 @@ def test_a_phone_does_not_scroll_sideways(page):
         wide, box = page.execute_script(
             "const box = document.querySelector('.scroll'); return [box.scrollWidth, box.clientWidth]"
         )
-        assert wide > box  # the table scrolls in its own
+        assert wide > box  # the table scrolls in trace own
         assert len({one.rect["x"] for one in find_all(page, ".output")}) == 1  # one below the other

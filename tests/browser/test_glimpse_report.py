@@ -1,4 +1,4 @@
-"""The page of a report in a real browser: what it shows, and what it does when told."""
+"""The report of classifiers in a real browser: what it shows, and its controls."""
 
 import time
 
@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
-from support.browser import EXTENT, complaints, emulated, find, find_all, press, rgb
+from support.browser import EXTENT, browser_log, emulated, find, find_all, press, rgb
 from support.tensors import draw, draw_bytes, tiny_model
 
 from glimpse.data import Batch
@@ -29,8 +29,8 @@ CORNERS = torch.tensor([[14.0, 10.0], [4.0, 3.0], [22.0, 15.0]])
 PIXEL = 'return [...arguments[0].getContext("2d").getImageData(arguments[1], arguments[2], 1, 1).data];'
 
 
-def make_looks():
-    """Two models whose answers and places are known: a hard one with 3 glimpses, a soft one with 2."""
+def make_traces():
+    """Two models whose predictions and locations are known: a hard one with 3 glimpses, a soft one with 2."""
     batch = Batch(draw_bytes(6, 1, 24, 32) // 2, TARGETS, torch.zeros(6, 0, 4))
     hard, soft = (
         trace_glimpses(tiny_model(*options, image_shape=(1, 24, 32)), batch, name=name, class_names=("a", "b", "<b>c"))
@@ -50,7 +50,7 @@ def make_page(folder, salient=True):
     html = make_report(
         title="Where two models look",
         intro="Words.",
-        traces=make_looks(),
+        traces=make_traces(),
         indices=INDICES,
         sensitivity=[torch.tensor([1.0, 4.0, 2.0]).expand(6, 3), None],
         saliency=("cnn", draw(6, 24, 32)) if salient else None,
@@ -72,7 +72,7 @@ def page(driver, address):
     """The page, freshly opened; nothing may have gone wrong in it by the end."""
     open_page(driver, address)
     yield driver
-    assert complaints(driver) == []
+    assert browser_log(driver) == []
 
 
 def open_page(driver, address):
@@ -179,7 +179,7 @@ def test_the_boxes_are_those_of_the_current_glimpse(page, step):
 
 
 def test_patches_bars_and_words(page):
-    hard, soft = make_looks()
+    hard, soft = make_traces()
     press(page, "n", Keys.ARROW_RIGHT)
     panel = find(page, ".model")
     for scale, canvas in enumerate(panel.find_elements("css selector", ".patches canvas")):
@@ -203,7 +203,7 @@ def test_patches_bars_and_words(page):
 
 
 def test_models_show_the_same_image_and_stay_at_their_last_glimpse(page):
-    images = make_looks()[0].images
+    images = make_traces()[0].images
     for index in (10, 12):
         find(page, f".thumbnail[data-index='{index}']").click()
         press(page, Keys.END)
@@ -214,7 +214,7 @@ def test_models_show_the_same_image_and_stay_at_their_last_glimpse(page):
             assert page.execute_script(PIXEL, canvas, zoom / 2, 23.5 * zoom) == [value, value, value, 255]
 
 
-def test_play_stops_at_the_end_and_begins_anew(page):
+def test_play_stops_at_the_end_and_restarts(page):
     page.execute_script(
         """
         window.seen = [];
@@ -289,11 +289,11 @@ def test_implicit_attention_is_drawn_with_the_trail(page):
     assert brightness[1] > 2 * brightness[0]
 
 
-def test_without_a_whole_image_network_the_page_says_how_to_get_one(driver, tmp_path):
+def test_without_a_whole_image_network_the_page_explains_how_to_add_one(driver, tmp_path):
     open_page(driver, make_page(tmp_path, salient=False))
     assert "python train.py configs/cluttered60_cnn.yaml" in find(driver, "#no-saliency").text
     assert find_all(driver, ".saliency") == []
-    assert complaints(driver) == []
+    assert browser_log(driver) == []
 
 
 def test_dark_and_light(page):
@@ -358,4 +358,4 @@ def test_the_address_keeps_image_and_glimpse(driver, address):
     for wrong in ("#image=99&glimpse=7", "#image=x&glimpse=1.5"):
         open_page(driver, address + wrong)
         assert status(driver).startswith("Image 10, class a: glimpse")
-    assert complaints(driver) == []
+    assert browser_log(driver) == []

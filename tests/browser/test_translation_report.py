@@ -1,12 +1,12 @@
-"""The page of translations in a real browser: a word shades the source words it was read from, while it should."""
+"""The report of translations in a real browser: a word shades the source words while it is current."""
 
 import re
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
-from support.browser import complaints, emulated, find, find_all, point_at, press, rgb
-from support.translations import PAIRS, WORDS, some_aligned
+from support.browser import browser_log, emulated, find, find_all, point_at, press, rgb
+from support.translations import PAIRS, WORDS, make_translation_trace
 
 from glimpse.view.drawing import ATTENTION_COLOR
 from glimpse.view.page import write_report
@@ -14,9 +14,9 @@ from glimpse.view.translation_report import make_translation_report
 
 pytestmark = pytest.mark.browser
 ALIGNED = [
-    some_aligned("soft", words=(PAIRS[0].references[0], WORDS[1])),  # the first is right
-    some_aligned("hard", seed=1),
-    some_aligned(None, words=(WORDS[0], ())),
+    make_translation_trace("soft", words=(PAIRS[0].references[0], WORDS[1])),  # the first is right
+    make_translation_trace("hard", seed=1),
+    make_translation_trace(None, words=(WORDS[0], ())),
 ]
 # Of each element the color of its background and the classes that mark it.
 LOOKS = """
@@ -40,7 +40,7 @@ def page(driver, address):
     driver.get("about:blank")
     driver.get(address)
     yield driver
-    assert complaints(driver) == []
+    assert browser_log(driver) == []
 
 
 def output(page, sentence, model):
@@ -101,7 +101,7 @@ def test_pointing_at_a_word_shades_the_source_until_the_pointer_leaves(page, mod
     check_shades(page, part(page, 1, model, ".source-word"), 1, model, None)
 
 
-def test_the_keyboard_does_the_same_and_words_say_what_was_read(page):
+def test_the_keyboard_does_the_same_and_words_are_labeled(page):
     first = part(page, 0, 1, ".word")[0]
     first.click()
     point_at(page, find(page, "h1"))  # what was clicked at keeps the focus

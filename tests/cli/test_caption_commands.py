@@ -1,10 +1,10 @@
-"""evaluate.py with runs that write captions: scores, captions of files, pictures and pages, as a user makes them."""
+"""The commands of evaluate.py for captioners: scores, captions of image files, figures, animations and reports."""
 
 import json
 import re
 import shutil
-from itertools import count
 
+import numpy as np
 import pytest
 from PIL import Image
 from support.photos import SPLITS, arguments, draw_photo, evaluate, make_karpathy, scenes
@@ -12,28 +12,24 @@ from support.runs import train_main
 from support.tensors import ALONE
 
 from glimpse.evaluation.caption import caption_dataset
-from glimpse.metrics import captions as caption_metrics
+from glimpse.evaluation.caption_traces import trace_captions
+from glimpse.metrics.captions import missing_metrics
 from glimpse.models.decoding import BeamSearch
-from glimpse.tasks import captioning_commands
 from glimpse.tasks.base import build_task
 from glimpse.tasks.build import build_data
 from glimpse.tasks.captioning import CaptioningTask
 from glimpse.tasks.settings import load_config
 from glimpse.training.run import BEST, Run
+from glimpse.view.caption_sheet import draw_captions
+from glimpse.view.output import save_figure
 
-LEFT_OUT = "METEOR is left out, for it needs something."
+pytestmark = pytest.mark.usefixtures("no_java")
+
 SEARCH = BeamSearch(beam_width=2, max_length=9)  # that of the trained runs
 
 
-@pytest.fixture(autouse=True)
-def no_meteor(monkeypatch):
-    """Which takes seconds, if it is there at all."""
-    for module in (caption_metrics, captioning_commands):
-        monkeypatch.setattr(module, "missing_metrics", lambda: {"METEOR": LEFT_OUT})
-
-
 def untrained(folder, **settings):
-    """A run folder of a captioner that has learned nothing."""
+    """A run folder of a captioner with its initial weights."""
     config = load_config(arguments(**settings))
     task = build_task(config, ALONE)
     run = Run.create(config, name=folder.name, metadata=task.metadata(), folder=folder)
@@ -42,7 +38,7 @@ def untrained(folder, **settings):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Soft and hard, trained far enough to tell colours apart; wide and grey, not trained; and a classifier."""
+    """Soft and hard, trained until they tell colors apart; wide and gray, not trained; and a classifier."""
     folder = tmp_path_factory.mktemp("runs")
     root = make_karpathy(folder / "photos")
     settings = {
@@ -54,37 +50,32 @@ def runs(tmp_path_factory):
         "train__log_every": 50,
         "score__beam": 2,
     }
-    with pytest.MonkeyPatch.context() as patch:
-        epochs = count()
-        patch.setattr(
-            CaptioningTask, "validation_record", lambda self, scores: {"error": -next(epochs), "BLEU-4": 0.0}
-        )  # the last is best
-        for read in ("soft", "hard"):
-            (folder / f"{read}.yaml").write_text(f"# Tiny.\nread: {read}\n")
-            options = [*arguments(**settings, read=read), f"--run_dir={folder / read}"]
-            assert train_main([str(folder / f"{read}.yaml"), *options]) == 0
+    for read in ("soft", "hard"):
+        (folder / f"{read}.yaml").write_text(f"# Tiny.\nread: {read}\n")
+        options = [*arguments(**settings, read=read), f"--run_dir={folder / read}"]
+        assert train_main([str(folder / f"{read}.yaml"), *options]) == 0
     untrained(folder / "wide", data__root=root, data__size=[64, 96])
     digits = {"data__kind": "digit_captions", "data__canvas": 64, "data__num_digits": 2, "encoder__name": "small"}
-    untrained(folder / "grey", **digits)
+    untrained(folder / "gray", **digits)
     Run.create(load_config([]), name="classifier", metadata={}, folder=folder / "classifier")
     return folder
 
 
 @pytest.fixture(scope="module")
-def said(runs):
-    """What `caption_dataset` lets the two trained runs say of the test images."""
+def captions(runs):
+    """The captions of the test images by the two trained runs, from `caption_dataset`."""
     found = {}
     for name in ("soft", "hard"):
         loaded = CaptioningTask.load(Run.open(runs / name))
         data = build_data(loaded.run.config.data).test
         found[name] = [
-            " ".join(one.words) for one in caption_dataset(loaded.model, loaded.vocabulary, data, search=SEARCH)
+            " ".join(result.words) for result in caption_dataset(loaded.model, loaded.vocabulary, data, search=SEARCH)
         ]
     return found
 
 
 def photos_of(runs):
-    """The test images, in their order, as files."""
+    """The files of the test images, in their order."""
     return [runs / "photos" / file for file, _, _, number in scenes() if SPLITS[number] == "test"]
 
 
@@ -92,7 +83,7 @@ def page_data(path):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.S)[1])
 
 
-def spoken(model):
+def captions_of(model):
     return [" ".join(words) for words in model["captions"]]
 
 
@@ -105,7 +96,7 @@ def test_score(runs, capsys):
     assert (
         f"{runs / 'soft'}: soft read, beam 2, 4 test images\n" in out and f"{runs / 'hard'}: hard read, beam 2" in out
     )
-    assert out.count(LEFT_OUT) == 2 and "METEOR  " not in out and "true and complete" not in out
+    assert out.count(missing_metrics()["METEOR"]) == 2 and "METEOR  " not in out and "true and complete" not in out
     result = Run.open(runs / "soft").read_json("result.json")["test"]
     assert re.search(rf"^BLEU-4 +{100 * result['BLEU-4']:.2f}$", out, re.M)
     assert evaluate("score", runs / "soft", "--json", "--read", "hard", "--split", "valid", "--limit", "3") == 0
@@ -116,10 +107,10 @@ def test_score(runs, capsys):
         "read": "hard",
         "beam": 2,
     }
-    assert found["scores"]["images"] == 3 and found["left_out"] == {"METEOR": LEFT_OUT}
+    assert found["scores"]["images"] == 3 and found["left_out"] == missing_metrics()
 
 
-def test_json_is_all_there_is_even_if_features_must_be_made(runs, tmp_path, capsys):
+def test_only_json_is_printed_if_features_are_computed(runs, tmp_path, capsys):
     shutil.copytree(runs / "soft", tmp_path / "run")
     config = (tmp_path / "run" / "config.yaml").read_text()
     (tmp_path / "run" / "config.yaml").write_text(config.replace(str(runs / "features"), str(tmp_path / "features")))
@@ -132,33 +123,33 @@ def test_json_is_all_there_is_even_if_features_must_be_made(runs, tmp_path, caps
 # Captions of files
 
 
-def test_the_runs_have_something_to_say(said):
-    """Else the tests below could not tell one image from another."""
-    assert said["soft"][0] != said["soft"][2] and all(said["hard"])
+def test_the_runs_caption_images_differently(captions):
+    """Otherwise the tests below could not tell one image from another."""
+    assert captions["soft"][0] != captions["soft"][2] and all(captions["hard"])
 
 
-def test_caption(runs, said, capsys):
+def test_caption(runs, captions, capsys):
     files = photos_of(runs)
     assert evaluate("caption", runs / "soft", *files) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
-        line for file, text in zip(files, said["soft"], strict=True) for line in (str(file), f"    {text}")
+        line for file, text in zip(files, captions["soft"], strict=True) for line in (str(file), f"    {text}")
     ]
-    one = 2  # the first that is blue
-    assert evaluate("caption", runs / "soft", files[one]) == 0
-    assert capsys.readouterr().out == f"{files[one]}\n    {said['soft'][one]}\n"
+    blue = 2  # the first blue one
+    assert evaluate("caption", runs / "soft", files[blue]) == 0
+    assert capsys.readouterr().out == f"{files[blue]}\n    {captions['soft'][blue]}\n"
 
 
-def test_caption_by_two_runs(runs, said, capsys):
+def test_caption_by_two_runs(runs, captions, capsys):
     files = photos_of(runs)
     assert evaluate("caption", runs / "soft", *files[:2], "--beside", runs / "hard") == 0
     expected = ""
     for row, file in enumerate(files[:2]):
-        expected += f"{file}\n    soft  {said['soft'][row]}\n    hard  {said['hard'][row]}\n"
+        expected += f"{file}\n    soft  {captions['soft'][row]}\n    hard  {captions['hard'][row]}\n"
     assert capsys.readouterr().out == expected
 
 
-def test_caption_reads_as_it_is_told(runs, capsys):
+def test_caption_in_another_read_mode(runs, capsys):
     file = photos_of(runs)[0]
     loaded = CaptioningTask.load(Run.open(runs / "hard"))
     data = build_data(loaded.run.config.data).test
@@ -167,19 +158,19 @@ def test_caption_reads_as_it_is_told(runs, capsys):
     assert capsys.readouterr().out == f"{file}\n    {' '.join(expected.words)}\n"
 
 
-def test_caption_of_grey_images(runs, tmp_path, capsys):
-    """What was trained on digits is shown colours as their mean."""
+def test_captioner_of_gray_images(runs, tmp_path, capsys):
+    """Colors are averaged for a captioner of digits."""
     draw_photo(tmp_path / "red.png", "red", "left", 0)
     with Image.open(tmp_path / "red.png") as image:
         mean = image.convert("RGB", matrix=(1 / 3, 1 / 3, 1 / 3, 0) * 3)
     mean.save(tmp_path / "mean.png")
-    assert evaluate("caption", runs / "grey", tmp_path / "red.png", tmp_path / "mean.png") == 0
+    assert evaluate("caption", runs / "gray", tmp_path / "red.png", tmp_path / "mean.png") == 0
     first, caption, second, other = capsys.readouterr().out.splitlines()
     assert (first, second) == (str(tmp_path / "red.png"), str(tmp_path / "mean.png")) and caption == other
 
 
 @pytest.mark.parametrize("suffix", ["png", "gif", "html"])
-def test_pictures_of_captions(suffix, runs, said, tmp_path, capsys):
+def test_figures_of_captions(suffix, runs, captions, tmp_path, capsys):
     out = tmp_path / f"captions.{suffix}"
     files = photos_of(runs)[:2]
     assert evaluate("caption", runs / "soft", *files, "--beside", runs / "hard", "--out", out) == 0
@@ -187,64 +178,77 @@ def test_pictures_of_captions(suffix, runs, said, tmp_path, capsys):
     if suffix == "html":
         data = page_data(out)
         assert [model["name"] for model in data["models"]] == ["soft", "hard"]
-        assert [spoken(model) for model in data["models"]] == [said["soft"][:2], said["hard"][:2]]
+        assert [captions_of(model) for model in data["models"]] == [captions["soft"][:2], captions["hard"][:2]]
         assert "Captions of your images." in out.read_text() and data["images"][0]["references"] == []
         return
     with Image.open(out) as picture:
         assert picture.width > 500
         if suffix == "gif":
-            words = [[len(text.split()) for text in said[name][:2]] for name in ("soft", "hard")]
+            words = [[len(text.split()) for text in captions[name][:2]] for name in ("soft", "hard")]
             assert picture.n_frames == sum(1 + max(both) for both in zip(*words, strict=True))
 
 
-# Pictures of images of the data
+# Figures of images of the data
 
 
-def test_sheet(runs, said, tmp_path, monkeypatch, capsys):
-    drawn = []
-    draw = captioning_commands.draw_captions
-    monkeypatch.setattr(captioning_commands, "draw_captions", lambda told: drawn.append(told) or draw(told))
+def trace(runs, name, split, indices):
+    """The trace of a run on some images."""
+    loaded = CaptioningTask.load(Run.open(runs / name))
+    [batch] = getattr(build_data(loaded.run.config.data), split).in_order(batch_size=4)
+    return trace_captions(
+        loaded.model,
+        loaded.vocabulary,
+        batch.images[indices],
+        name=name,
+        references=[batch.captions[index] for index in indices],
+        search=SEARCH,
+    )
+
+
+def assert_same_picture(path, figure, folder):
+    """Assert that a file has the pixels of a figure."""
+    save_figure(figure, folder / "expected.png")
+    with Image.open(path) as found, Image.open(folder / "expected.png") as expected:
+        assert np.array_equal(found, expected)
+
+
+def test_sheet(runs, captions, tmp_path, capsys):
     out = tmp_path / "sheet.png"
     assert evaluate("glimpses", runs / "soft", runs / "hard", "--images", 3, 0, "--out", out) == 0
     assert capsys.readouterr().out == f"Wrote {out}\n"
-    [[soft, hard]] = drawn
-    assert (soft.name, soft.mode, hard.name, hard.mode) == ("soft", "soft", "hard", "hard")
-    assert [" ".join(words) for words in soft.captions] == [said["soft"][3], said["soft"][0]]
-    assert [" ".join(words) for words in hard.captions] == [said["hard"][3], said["hard"][0]]
-    test = build_data(Run.open(runs / "soft").config.data).test
-    [batch] = test.in_order(batch_size=4)
-    assert soft.images.equal(batch.images[[3, 0]]) and soft.references == [batch.captions[3], batch.captions[0]]
+    traces = [trace(runs, name, "test", [3, 0]) for name in ("soft", "hard")]
+    for found in traces:
+        assert [" ".join(words) for words in found.captions] == [captions[found.name][3], captions[found.name][0]]
+    assert_same_picture(out, draw_captions(traces), tmp_path)
     assert evaluate("glimpses", runs / "soft", "--count", 9, "--split", "valid", "--out", out) == 0
-    assert len(drawn[1][0].images) == 4  # all there are
-    with Image.open(out) as picture:
-        assert picture.width > 500
+    assert_same_picture(out, draw_captions([trace(runs, "soft", "valid", [0, 1, 2, 3])]), tmp_path)  # all images
 
 
-def test_animation(runs, said, tmp_path, capsys):
+def test_animation(runs, captions, tmp_path, capsys):
     out = tmp_path / "captions.gif"
     assert evaluate("animate", runs / "hard", "--images", 2, "--seconds", 0.5, "--out", out) == 0
     assert capsys.readouterr().out == f"Wrote {out}\n"
     with Image.open(out) as picture:
-        assert picture.n_frames == 1 + len(said["hard"][2].split())
+        assert picture.n_frames == 1 + len(captions["hard"][2].split())
         assert picture.info["duration"] == 500
         picture.seek(picture.n_frames - 1)
         assert picture.info["duration"] == 1000
 
 
-def test_report(runs, said, tmp_path, capsys):
+def test_report(runs, captions, tmp_path, capsys):
     out = tmp_path / "report.html"
     assert evaluate("report", runs / "soft", runs / "hard", "--count", 3, "--out", out) == 0
     assert re.fullmatch(rf"Wrote {out} \(\d+\.\d MB\)\n", capsys.readouterr().out)
     page, data = out.read_text(), page_data(out)
     assert [image["index"] for image in data["images"]] == [0, 1, 2]
     assert data["images"][0]["references"] == ["there is a red square", "a red square on the left"]
-    assert [spoken(model) for model in data["models"]] == [said["soft"][:3], said["hard"][:3]]
-    assert "Scores on the same 4 test images; 3 of them are shown." in page and LEFT_OUT in page
+    assert [captions_of(model) for model in data["models"]] == [captions["soft"][:3], captions["hard"][:3]]
+    assert "Scores on the same 4 test images; 3 of them are shown." in page and "METEOR is left out" in page
     for name in ("soft", "hard"):
         assert f">{100 * Run.open(runs / name).read_json('result.json')['test']['CIDEr']:.2f}<" in page
 
 
-def test_report_shows_what_it_scored(runs, tmp_path, capsys):
+def test_report_shows_scored_images_only(runs, tmp_path, capsys):
     out = tmp_path / "report.html"
     assert evaluate("report", runs / "soft", "--limit", 2, "--out", out) == 0
     assert "Scores on the same 2 test images; 2 of them are shown." in out.read_text()
@@ -252,7 +256,7 @@ def test_report_shows_what_it_scored(runs, tmp_path, capsys):
     assert capsys.readouterr().err == "evaluate.py: error: --images must be in 0..1, got 2\n"
 
 
-# Mistakes
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -263,8 +267,8 @@ def test_report_shows_what_it_scored(runs, tmp_path, capsys):
         ("caption {soft} {soft}", "cannot read {soft}: .*Is a directory.*"),
         (
             "caption {classifier} {photo}",
-            "{classifier} classifies: caption is not for it, but score, compare, animate, glimpses, coverage, report "
-            "and variance are",
+            "{classifier} classifies: caption does not apply to it, but score, compare, animate, glimpses, coverage, "
+            "report and variance do",
         ),
         (
             "caption {soft} {photo} --beside {classifier}",
@@ -299,7 +303,7 @@ def test_report_shows_what_it_scored(runs, tmp_path, capsys):
         ("report {soft} {classifier} --out {tmp}/x.html", "{soft} writes captions and {classifier} classifies: .*"),
         (
             "compare {soft} {hard} --out {tmp}/x",
-            "{soft} writes captions: compare is not for it, but score, animate, glimpses, report and caption are",
+            "{soft} writes captions: compare does not apply to it, but score, animate, glimpses, report and caption do",
         ),
         (
             "glimpses {soft} {wide} --out {tmp}/x.png",
@@ -316,8 +320,8 @@ def test_report_shows_what_it_scored(runs, tmp_path, capsys):
         ),
     ],
 )
-def test_mistakes(command, message, runs, tmp_path, capsys):
-    """One line that says what is wrong, and nothing half-made is left."""
+def test_errors(command, message, runs, tmp_path, capsys):
+    """One line is printed, and nothing is written."""
     places = {name: runs / name for name in ("soft", "hard", "wide", "classifier")}
     places |= {"tmp": tmp_path, "photo": photos_of(runs)[0]}
     assert evaluate(*(word.format(**places) for word in command.split())) == 2

@@ -1,4 +1,4 @@
-"""evaluate.py: comparisons, animations, pictures and the report, as a user makes them."""
+"""The commands of evaluate.py for classifiers: comparisons, animations, figures and the report."""
 
 import csv
 import json
@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 from support.runs import tiny, train_main
-from support.tensors import assert_close
+from support.tensors import ALONE, assert_close
 
 from glimpse.evaluation.classify import evaluate_classifier
-from glimpse.tasks import classification_commands
 from glimpse.tasks.classification import ClassificationTask
-from glimpse.tasks.classification_commands import load_runs
+from glimpse.tasks.classification_runs import load_runs, trace_runs
 from glimpse.training.load import open_runs
 
 ROOT = Path(__file__).parents[2]
@@ -27,14 +26,9 @@ import evaluate  # noqa: E402
 FAST = {"train.epochs": 1, "train.limit": 256, "score.limit": 100}
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
-    for name, settings in {"hard": {}, "soft": {"read": "soft"}, "cnn": {"model": "cnn"}}.items():
-        (folder / f"{name}.yaml").touch()
-        arguments = [str(folder / f"{name}.yaml"), *tiny({**FAST, **settings}), f"--run_dir={folder / name}"]
-        assert train_main(arguments) == 0
-    return folder
+@pytest.fixture
+def runs(classifiers):
+    return classifiers
 
 
 def run(*arguments):
@@ -61,10 +55,10 @@ def test_compare(runs, tmp_path, capsys):
         assert picture.width == 2100
 
 
-def test_compare_trains_what_is_missing(tmp_path, capsys):
+def test_compare_trains_missing_runs(tmp_path, capsys, few_test_examples):
     for read in ("hard", "soft"):
         (tmp_path / f"{read}.yaml").write_text(f"read: {read}\n")
-    settings = [option for option in tiny(FAST) if "." in option.split("=")[0]]  # read, seed and the like: the files'
+    settings = [option for option in tiny(FAST) if "." in option.split("=")[0]]  # the files have read, seed and others
     command = [
         "compare",
         "--configs",
@@ -79,9 +73,9 @@ def test_compare_trains_what_is_missing(tmp_path, capsys):
     ]
     assert run(*command) == 0
     first = capsys.readouterr().out
-    assert "0 of 4 runs are there" in first and "4 of 4: soft, seed 1" in first and "left in all" in first
+    assert "0 of 4 runs are finished" in first and "4 of 4: soft, seed 1" in first and "left in total" in first
     assert sorted(path.parent.name for path in (tmp_path / "runs").glob("*/seed*")) == ["hard", "hard", "soft", "soft"]
-    assert re.search(r"^hard +hard +2 ", first, re.M) and "over seeds (Student's)" in first
+    assert re.search(r"^hard +hard +2 ", first, re.M) and "over seeds (Student's t)" in first
     assert run(*command) == 0
     second = capsys.readouterr().out
     assert "epoch" not in second and table(second) == table(first)
@@ -114,7 +108,7 @@ def test_animate(runs, tmp_path, capsys):
     assert (tmp_path / "v.mp4").stat().st_size > 1000
 
 
-def test_pictures(runs, tmp_path, capsys):
+def test_figures(runs, tmp_path, capsys):
     assert run("glimpses", runs / "soft", "--mistakes", "--count", 2, "--out", tmp_path / "sheet.png") == 0
     assert run("coverage", runs / "hard", runs / "soft", "--limit", 300, "--out", tmp_path / "coverage.png") == 0
     for name in ("sheet", "coverage"):
@@ -141,36 +135,36 @@ def test_report(runs, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compare"], "there is nothing to compare: give run folders, or --configs with config files"),
-        (["compare", "{hard}", "--train.epochs", "3"], "--train.epochs is about a training: it needs --configs"),
-        (["compare", "{hard}", "--read", "soft"], "--read is about a training: it needs --configs"),
-        (["compare", "{hard}", "--seeds", "3"], "--seeds is about a training: it needs --configs"),
+        (["compare"], "there must be at least one run folder or config file (--configs) to compare"),
+        (["compare", "{hard}", "--train.epochs", "3"], "--train.epochs requires --configs"),
+        (["compare", "{hard}", "--read", "soft"], "--read requires --configs"),
+        (["compare", "{hard}", "--seeds", "3"], "--seeds requires --configs"),
         (["compare", "{tmp}/none", "--configs", "{soft}/config.yaml"], "{tmp}/none is not a run folder"),
         (["compare", "{hard}/config.yaml"], "{hard}/config.yaml is not a run folder: it is a file"),
         (["compare", "{hard}", "--configs", "{soft}/config.yaml", "--data.canvas", "80"], "not have the same images"),
-        (["compare", "--configs", *["{soft}/config.yaml"] * 2], "are the same training, seed 0: name it once"),
+        (["compare", "--configs", *["{soft}/config.yaml"] * 2], "are the same training, seed 0: list it once"),
         (["coverage", "{hard}", "--out", "{tmp}/picture"], "--out must end in .png or .pdf or .svg, got {tmp}/picture"),
-        (["animate", "{hard}", "{cnn}"], "a run that sees the whole image has no glimpses to show: leave it out"),
+        (["animate", "{hard}", "{cnn}"], "a whole-image network has no glimpses to show: leave it out"),
         (["report", "{hard}", "--limit", "9", "--images", "9"], "--images must be in 0..8, got 9"),
         (["glimpses", "{hard}", "--out", "{tmp}"], "--out must end in .png"),
         (["compare", "--configs", "{tmp}/none.yaml"], "cannot read the config file {tmp}/none.yaml"),
         (["compare", "--configs", "{hard}/config.yaml", "--train.epoch", "3"], "there is no option --train.epoch;"),
-        (["compare", "--configs", "{hard}/config.yaml", "--train.epochs"], "--train.epochs lacks its value"),
+        (["compare", "--configs", "{hard}/config.yaml", "--train.epochs"], "--train.epochs needs a value"),
         (["compare", "{hard}", "--out", "{hard}/config.yaml/x"], "cannot make the folder {hard}/config.yaml/x"),
         (["compare", "{hard}", "{hard}"], "each run must be given once, got {hard} more often"),
-        (["animate", "{cnn}"], "{cnn} sees the whole image: there are no glimpses to show"),
+        (["animate", "{cnn}"], "{cnn} is a whole-image network and has no glimpses to show"),
         (["animate", "{hard}", "{soft}", "{cnn}"], "one or two runs can be animated side by side, got 3"),
         (["animate", "{hard}", "--out", "{tmp}/x.avi"], "--out must end in .gif or .mp4, got {tmp}/x.avi"),
         (["animate", "{hard}", "--class", "eleven"], "--class must be one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, got eleven"),
         (["glimpses", "{hard}", "--images", "1", "--mistakes"], "cannot be combined with --class, --mistakes or"),
-        (["coverage", "{cnn}"], "{cnn} sees the whole image: there are no glimpses to show"),
-        (["report", "{cnn}"], "{cnn} sees the whole image: there are no glimpses to show"),
+        (["coverage", "{cnn}"], "{cnn} is a whole-image network and has no glimpses to show"),
+        (["report", "{cnn}"], "{cnn} is a whole-image network and has no glimpses to show"),
         (
             ["report", "{hard}", "--count", "3", "--limit", "5", "--rollouts", "1", "--out", "{tmp}/no/x.html"],
             "cannot write {tmp}/no/x.html: there is no folder {tmp}/no",
         ),
         (["variance", "{soft}"], "needs a hard run with choices, got"),
-        (["variance", "{cnn}"], "needs a hard run with choices, got a network of the whole image"),
+        (["variance", "{cnn}"], "needs a hard run with choices, got a whole-image network"),
     ],
 )
 def test_errors(runs, tmp_path, capsys, arguments, message):
@@ -181,31 +175,35 @@ def test_errors(runs, tmp_path, capsys, arguments, message):
     assert not list(tmp_path.iterdir())  # nothing half-made is left
 
 
-def test_config_files_of_the_same_name_are_compared_before_they_are_trained(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("glimpse.cli.scores.train_missing", lambda *_, **__: pytest.fail("it is too late now"))
+def test_config_files_of_the_same_name_are_compared_before_they_are_trained(tmp_path, capsys):
     files = [tmp_path / str(canvas) / "mine.yaml" for canvas in (60, 80)]
     for file in files:
         file.parent.mkdir()
         file.write_text(f"data: {{canvas: {file.parent.name}}}\n")
-    assert evaluate.main(["compare", "--configs", *map(str, files), "--seeds=2"]) == 2
+    command = ["compare", "--configs", *map(str, files), "--seeds=2", f"--train.runs_dir={tmp_path / 'runs'}"]
+    assert evaluate.main(command) == 2
+    captured = capsys.readouterr()
     message = f"{files[0]} and {files[1]} cannot be compared: they do not have the same images"
-    assert message in capsys.readouterr().err
+    assert message in captured.err and captured.out == "" and not (tmp_path / "runs").exists()
 
 
-def test_what_is_drawn_is_what_was_scored(tmp_path, monkeypatch):
-    """Also where the first glimpse is random: an image chosen as a mistake is drawn as one."""
+def test_glimpses_are_drawn_where_they_were_scored(tmp_path, few_test_examples):
+    """Also if the first glimpse is random: an image chosen as a mistake is drawn as one."""
     folder = tmp_path / "random"
     settings = {**FAST, "train.limit": 1280, "train.epochs": 3, "attention.first": "random", "score.limit": 50}
     assert train_main([*tiny(settings), f"--run_dir={folder}"]) == 0
-    drawn = []
-    monkeypatch.setattr(classification_commands, "draw_sheet", lambda looks: drawn.append(looks))
-    monkeypatch.setattr(classification_commands, "save_figure", lambda figure, path: None)
-    assert run("glimpses", folder, "--mistakes", "--count", 40) == 0
-    assert drawn[0].correct.shape == (40, 3) and not drawn[0].correct[:, -1].any()
-    assert run("glimpses", folder, "--images", 3, 700) == 0
+
+    def trace(*words):
+        options = evaluate.parse_arguments(["glimpses", str(folder), *words])
+        [found] = trace_runs(ClassificationTask, open_runs([folder]), options, ALONE)
+        return found
+
+    mistakes = trace("--mistakes", "--count", "40")
+    assert mistakes.correct.shape == (40, 3) and not mistakes.correct[:, -1].any()
     [loaded], splits = load_runs(ClassificationTask, open_runs([folder]))
     scored = evaluate_classifier(loaded.model, splits.test, batch_size=loaded.run.config.score.batch_size)
-    assert_close(drawn[1].probabilities, scored.probabilities[[3, 700]], 1e-5)
+    assert_close(trace("--images", "3", "700").probabilities, scored.probabilities[[3, 700]], 1e-5)
+    assert run("glimpses", folder, "--images", 3, 700, "--out", tmp_path / "x.png") == 0
 
 
 def test_unfinished_run(runs, tmp_path, capsys):

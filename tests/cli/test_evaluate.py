@@ -1,50 +1,39 @@
-"""evaluate.py, and the README's examples, as a user runs them."""
+"""evaluate.py score, early exit, broken runs, and the examples of the README."""
 
+import contextlib
+import io
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
-from support.runs import start_python
+from support.runs import start_python, tiny, train_main
+
+from glimpse.training.run import Run
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 import evaluate  # noqa: E402
-import train  # noqa: E402
-
-TINY = [
-    "--num_glimpses=2",
-    "--network.what=fc",
-    "--network.state_dim=16",
-    "--network.glimpse_dim=16",
-    "--train.limit=512",
-    "--train.epochs=1",
-    "--score.limit=100",
-    "--train.tensorboard=false",
-]
-
-
-# The settings of the tiny runs, with images of another size.
-OTHER_DATA = """
-num_glimpses: 2
-network: {what: fc, state_dim: 16, glimpse_dim: 16}
-data: {canvas: 64}
-"""
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(classifiers, tmp_path_factory):
+    """Tiny classifiers, hard and soft, and those of the configs with a state memory and with a halting unit."""
     folder = tmp_path_factory.mktemp("runs")
     for read in ("hard", "soft"):
-        assert train.main([*TINY, f"--read={read}", f"--run_dir={folder / read}"]) == 0
-    for name, start in (("attend", "null"), ("halt", folder / "hard")):
+        (folder / read).symlink_to(classifiers / read)
+    changes = {
+        "attend": {"network.readout": "state_memory"},
+        "halt": {"network.halting_unit": "true", "init_from": folder / "hard"},
+    }
+    for name, settings in changes.items():
         config = ROOT / "configs" / f"cluttered60_{name}.yaml"
-        assert train.main([str(config), *TINY, f"--init_from={start}", f"--run_dir={folder / name}"]) == 0
+        options = tiny({"train.epochs": 1, "train.limit": 512, "score.limit": 100, **settings})
+        assert train_main([str(config), *options, f"--run_dir={folder / name}"]) == 0
     return folder
 
 
@@ -54,14 +43,14 @@ def score(capsys, *arguments):
     return found
 
 
-def test_greedy_score_is_the_one_training_reported(runs, capsys):
+def test_greedy_score_is_that_of_the_training(runs, capsys):
     found = score(capsys, runs / "hard", "--rollouts", 2)
     reported = json.loads((runs / "hard" / "result.json").read_text())["test"]
     assert found["scores"]["greedy"] == reported
     assert found["scores"]["greedy"]["images"] == 10_000
     assert list(found["scores"]) == ["greedy", "sampled", "averaged"]
     for values in found["scores"].values():
-        assert len(values["error"]) == len(values["hit"]) == 2
+        assert len(values["error"]) == len(values["hit"]) == 3
         assert all(low < error < high for error, (low, high) in zip(values["error"], values["interval"], strict=True))
 
 
@@ -84,21 +73,18 @@ def test_table_of_several_runs(runs, capsys):
     assert re.search(r"greedy: error % +\d+\.\d\d +\d+\.\d\d", out) and "mean of 10: error %" in out
 
 
-def test_stopping_early(runs, capsys):
-    """The runs of the configs with memory and with a halting unit: scored, compared and shown as all others are."""
+def test_early_exit(runs, capsys):
     found = score(capsys, runs / "halt", "--limit", 200, "--rollouts", 1)["stopping"]
-    assert [its["by"] for its in found] == ["confidence", "halting"]
-    for its in found:
-        assert 1 <= its["glimpses"] <= 2 and len(its["shares"]) == 2
-        assert its["valid_error"] <= its["valid_full_error"] + 0.001
+    assert [point["by"] for point in found] == ["confidence", "halting"]
+    for point in found:
+        assert 1 <= point["glimpses"] <= 3 and len(point["shares"]) == 3
+        assert point["valid_error"] <= point["valid_full_error"] + 0.001
     again = score(capsys, runs / "halt", "--limit", 200, "--rollouts", 1, "--split", "valid")["stopping"]
-    assert [its["threshold"] for its in again] == [its["threshold"] for its in found]
-    assert [its["error"] for its in again] == [its["valid_error"] for its in found]
+    assert [point["threshold"] for point in again] == [point["threshold"] for point in found]
+    assert [point["error"] for point in again] == [point["valid_error"] for point in found]
     assert evaluate.main(["score", str(runs / "attend"), "--limit", "50", "--rollouts", "1"]) == 0
-    line = (
-        r"early exit by confidence above [\d.e-]+: error \d+\.\d\d% \([\d.-]+\), [12]\.\d\d glimpses on average; picked"
-    )
-    assert re.search(line, capsys.readouterr().out)
+    line = r"early exit by confidence above [\d.e-]+: error \d+\.\d\d% \([\d.-]+\), [1-3]\.\d\d glimpses on average"
+    assert re.search(f"{line}; threshold picked on validation images", capsys.readouterr().out)
 
 
 def test_comparison_of_memory_and_halting(runs, tmp_path, capsys):
@@ -106,7 +92,7 @@ def test_comparison_of_memory_and_halting(runs, tmp_path, capsys):
     assert evaluate.main(["compare", *folders, "--limit", "50", "--rollouts", "1", "--out", str(tmp_path)]) == 0
     assert "Early exit, 50 test images" in capsys.readouterr().out
     lines = (tmp_path / "stopping.csv").read_text().splitlines()
-    assert lines[0].startswith("config,seed,run,by,threshold,picked,") and lines[0].endswith(",took_1,took_2")
+    assert lines[0].startswith("config,seed,run,by,threshold,picked,") and lines[0].endswith(",took_1,took_2,took_3")
     assert sum(",True," in line for line in lines) == 4
     assert evaluate.main(["glimpses", folders[1], "--out", str(tmp_path / "x.png"), "--count", "1"]) == 0
 
@@ -129,7 +115,10 @@ def test_picture(runs, tmp_path, capsys):
             "cannot write {tmp}/none/x.png: there is no folder {tmp}/none",
         ),
         (["glimpses", "{hard}", "--out", "{tmp}/x.doc"], "--out must end in .png or .pdf or .svg, got {tmp}/x.doc"),
-        (["score", "{hard}", "--device", "gpu"], "the device must be auto, cpu, cuda, mps or the like, got 'gpu'"),
+        (
+            ["score", "{hard}", "--device", "gpu"],
+            "the device must be auto, cpu, cuda, mps or another torch device, got 'gpu'",
+        ),
     ],
 )
 def test_errors(runs, tmp_path, capsys, arguments, message):
@@ -141,11 +130,12 @@ def test_errors(runs, tmp_path, capsys, arguments, message):
 def test_broken_runs(runs, tmp_path, capsys):
     broken = tmp_path / "broken"
     shutil.copytree(runs / "hard", broken)
+    other_size = Run.open(broken).config.replace(data={"canvas": 64}).to_yaml()
     for name, content, message in (
         ("best.safetensors", "nonsense", "best.safetensors is broken"),
         ("config.yaml", "network: {state_dim: 8}", "best.safetensors is a checkpoint of another architecture"),
         ("meta.json", "{", "meta.json is broken"),
-        ("config.yaml", OTHER_DATA, "is not what it was trained on: images of [1, 60, 60] and 10 classes then"),
+        ("config.yaml", other_size, "is not what it was trained on: images of [1, 60, 60] and 10 classes then"),
         ("config.yaml", "sensors: 1", "there is no setting sensors"),
     ):
         original = (broken / name).read_bytes()
@@ -170,8 +160,8 @@ def test_bad_arguments_exit_with_2(capsys):
         assert caught.value.code == 2 and message in capsys.readouterr().err
 
 
-def test_a_reader_that_has_seen_enough():
-    """As with `| head`: nothing is left to say, and no traceback either."""
+def test_closed_pipe():
+    """As with `| head`: no traceback is printed."""
     with start_python("evaluate.py", "translate", "dates-soft", "3 May 1998", "4 May 1998") as process:
         process.stdout.close()
         assert process.stderr.read() == "" and process.wait(100) == 1
@@ -180,9 +170,10 @@ def test_a_reader_that_has_seen_enough():
 def test_readme_python_runs():
     code = re.search(r"## From Python\n\n```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1]
     assert len([line for line in code.splitlines() if line]) <= 12
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert result.returncode == 0, result.stderr
-    assert "[8, 4, 10]" in result.stdout and "[8, 4, 2]" in result.stdout and "[8, 3]" in result.stdout
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(code, "README.md", "exec"), {})
+    assert all(shape in output.getvalue() for shape in ("[8, 4, 10]", "[8, 4, 2]", "[8, 3]"))
 
 
 def test_readme_shows_the_code_of_read():

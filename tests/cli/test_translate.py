@@ -1,4 +1,4 @@
-"""evaluate.py with runs that translate: scores, translations of one's own sentences, and what cannot be."""
+"""evaluate.py score and translate for translators, and their errors."""
 
 import io
 import json
@@ -17,7 +17,7 @@ from glimpse.training.run import Run
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A run of text files, trained far enough to say something; one of a tab-separated file, one of dates, others."""
+    """A trained run of text files, and untrained ones: of a tab-separated file, of dates, a classifier."""
     folder = tmp_path_factory.mktemp("runs")
     root = write_text(folder / "text")
     text = {
@@ -68,17 +68,17 @@ def test_translate(runs, capsys, monkeypatch, tmp_path):
     assert evaluate("translate", runs / "trained", "see one dog", "see two   tree !") == 0
     assert capsys.readouterr().out == "sieh dort ein hund\nsieh dort zwei baum !\n"
     monkeypatch.setattr(sys, "stdin", _input(b"see four man !\nsee three ball\n"))
-    (tmp_path / "more.txt").write_bytes(b"\xef\xbb\xbfsee three dog\r\n")  # as some programs begin and end it
+    (tmp_path / "more.txt").write_bytes(b"\xef\xbb\xbfsee three dog\r\n")  # BOM, Windows line end
     assert evaluate("translate", runs / "trained", "-", "see five man", "--file", tmp_path / "more.txt") == 0
     expected = "sieh dort vier mann !\nsieh dort drei ball\nsieh dort fünf mann\nsieh dort drei hund\n"
     assert capsys.readouterr().out == expected
 
 
 def _input(content):
-    return io.TextIOWrapper(io.BytesIO(content), encoding="ascii", errors="strict")  # whatever the locale
+    return io.TextIOWrapper(io.BytesIO(content), encoding="ascii", errors="strict")  # as with the C locale
 
 
-def test_options_may_stand_anywhere(runs, capsys):
+def test_options_may_be_anywhere(runs, capsys):
     assert evaluate("translate", "--read", "soft", runs / "trained", "see one dog", "--json", "see two tree !") == 0
     assert [json.loads(line)["source"][1] for line in capsys.readouterr().out.splitlines()] == ["one", "two"]
     assert evaluate("score", runs / "dates", "--limit", 4, runs / "dates", "--json") == 0
@@ -92,11 +92,11 @@ def test_options_may_stand_anywhere(runs, capsys):
 def test_input_that_is_not_utf8(runs, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", _input(b"one dog\ncaf\xe9\n"))
     assert evaluate("translate", runs / "trained", "-") == 2
-    message = "evaluate.py: error: standard input, line 2, must be UTF-8, but has other bytes: unexpected end of data"
+    message = "evaluate.py: error: standard input, line 2, must be UTF-8, got invalid bytes: unexpected end of data"
     assert capsys.readouterr().err == f"{message}\n"
 
 
-def test_one_text_is_no_list(runs):
+def test_a_single_text_is_refused(runs):
     with pytest.raises(ValueError, match="texts must be a list of sentences, got the one text 'one dog'"):
         TranslationTask.load(Run.open(runs / "trained")).translate("one dog")
 
@@ -105,17 +105,17 @@ def test_translate_as_json(runs, capsys):
     assert evaluate("translate", runs / "trained", "one dog", "two tree !", "--json", "--read", "hard") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     expected = TranslationTask.load(Run.open(runs / "trained")).translate(["one dog", "two tree !"], mode="hard")
-    for found, one in zip(lines, expected, strict=True):
-        assert tuple(found["source"]) == one.pair.source and tuple(found["words"]) == one.words
-        assert found["weights"] == one.weights.tolist() and found["places"] == one.places.tolist()
-        assert found["log_prob"] == pytest.approx(one.log_prob)
+    for found, translation in zip(lines, expected, strict=True):
+        assert tuple(found["source"]) == translation.pair.source and tuple(found["words"]) == translation.words
+        assert found["weights"] == translation.weights.tolist() and found["places"] == translation.places.tolist()
+        assert found["log_prob"] == pytest.approx(translation.log_prob)
     assert len(lines[1]["weights"][0]) == 3
 
 
-def test_dates_are_said_without_spaces_and_raw_text_is_split(runs, capsys):
+def test_dates_are_printed_without_spaces_and_raw_text_is_tokenized(runs, capsys):
     assert evaluate("translate", runs / "dates", "Sunday, the 3rd of MAY 1998") == 0
-    [one] = TranslationTask.load(Run.open(runs / "dates")).translate(["sunday , the 3 rd of may 1 9 9 8"])
-    assert capsys.readouterr().out == "".join(one.words) + "\n"
+    [expected] = TranslationTask.load(Run.open(runs / "dates")).translate(["sunday , the 3 rd of may 1 9 9 8"])
+    assert capsys.readouterr().out == "".join(expected.words) + "\n"
     assert evaluate("translate", runs / "raw", "3 Men.", "--json") == 0
     assert json.loads(capsys.readouterr().out)["source"] == ["3", "men", "."]
 
@@ -129,29 +129,32 @@ def test_unknown_words_are_named(runs, capsys):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("translate {trained}", "there is nothing to translate: give sentences, - for standard input, or --file"),
+        ("translate {trained}", "nothing to translate: give sentences, - for standard input, or --file"),
         ("translate {trained} --file {tmp}/none", "cannot read {tmp}/none: No such file or directory"),
-        ("translate {trained} --file {latin}", "{latin}, line 1, must be UTF-8, but has other bytes: .*"),
+        ("translate {trained} --file {latin}", "{latin}, line 1, must be UTF-8, got invalid bytes: .*"),
         ("translate {trained} nine", "{trained} does not know 'nine' of sentence 1, 'nine'"),
         ("translate {trained} one --file {gap}", "sentence 3 must have words, got ''"),
         (
             "translate {classifier} one",
-            "{classifier} classifies: translate is not for it, but score, compare, animate, glimpses, coverage, report "
-            "and variance are",
+            "{classifier} classifies: translate does not apply to it, but score, compare, animate, glimpses, coverage, "
+            "report and variance do",
         ),
         ("translate {tmp}/none one", "{tmp}/none is not a run folder: there is no config.yaml in it; .*"),
-        ("caption {dates} {latin}", "{dates} translates: caption is not for it, but .*"),
+        ("caption {dates} {latin}", "{dates} translates: caption does not apply to it, but .*"),
         (
             "animate {dates} --out {tmp}/x.gif",
-            "{dates} translates: animate is not for it, but score, compare, glimpses, report and translate are",
+            "{dates} translates: animate does not apply to it, but score, compare, glimpses, report and translate do",
         ),
-        ("coverage {dates} --out {tmp}/x.png", "{dates} translates: coverage is not for it, but .*"),
-        ("variance {dates} --out {tmp}/x.png", "{dates} translates: variance is not for it, but .*"),
-        ("compare --configs {captions} --out {tmp}/x", "{captions} writes captions: compare is not for it, but .*"),
+        ("coverage {dates} --out {tmp}/x.png", "{dates} translates: coverage does not apply to it, but .*"),
+        ("variance {dates} --out {tmp}/x.png", "{dates} translates: variance does not apply to it, but .*"),
+        (
+            "compare --configs {captions} --out {tmp}/x",
+            "{captions} writes captions: compare does not apply to it, but .*",
+        ),
     ],
 )
-def test_mistakes(command, message, runs, tmp_path, capsys):
-    """One line that says what is wrong, before anything is trained or written."""
+def test_errors(command, message, runs, tmp_path, capsys):
+    """One line is printed, and nothing is trained or written."""
     places = {name: runs / name for name in ("trained", "dates", "classifier", "latin", "gap")}
     places["latin"].write_bytes(b"caf\xe9\n")
     places["gap"].write_text("one dog\n\ntwo dog\n")
@@ -166,7 +169,7 @@ def test_mistakes(command, message, runs, tmp_path, capsys):
     assert not list(places["tmp"].iterdir())
 
 
-def test_data_that_is_not_there(tmp_path, capsys):
+def test_missing_data(tmp_path, capsys):
     settings = {"data__kind": "parallel", "data__root": tmp_path / "none", "train__limit": "null"}
     assert train_main([*options(**settings), f"--run_dir={tmp_path / 'run'}"]) == 2
     assert (
@@ -175,7 +178,7 @@ def test_data_that_is_not_there(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_validation_of_text_says(runs):
+def test_validation_error_of_text(runs):
     rows = Run.open(runs / "trained").rows()
     [last] = [row for row in rows if row.get("epoch") == 40 and "valid/BLEU" in row]
     assert last["valid/error"] == pytest.approx(1 - last["valid/BLEU"])

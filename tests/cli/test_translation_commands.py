@@ -1,11 +1,11 @@
-"""evaluate.py shows what translators attend to, and compares them: pictures, pages, tables, and what cannot be."""
+"""The commands of evaluate.py for translators: attention maps, reports, comparisons, and errors."""
 
 import csv
 import json
 import re
 
+import numpy as np
 import pytest
-import torch
 from PIL import Image
 from support.pages import data_of
 from support.photos import evaluate
@@ -15,16 +15,19 @@ from support.tensors import assert_close
 
 from glimpse.data.dates import dates
 from glimpse.data.sentence_pairs import pairs_of
-from glimpse.tasks import translation_commands
+from glimpse.evaluation.translation_traces import trace_translations
 from glimpse.tasks.build import build_data
 from glimpse.tasks.settings import load_config
 from glimpse.tasks.translation import TranslationTask
 from glimpse.training.run import Run
+from glimpse.view.alignment import draw_alignments
+from glimpse.view.output import save_figure
+from glimpse.view.self_attention_maps import draw_self_attention, trace_self_attention
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Untrained runs of dates: soft, hard, without attention and with self-attention; of text, and of other kinds."""
+    """Untrained runs of dates: soft, hard, without attention and with self-attention; one of text; other tasks."""
     folder = tmp_path_factory.mktemp("runs")
     finished(folder / "soft")
     finished(folder / "hard", read="hard")
@@ -40,75 +43,69 @@ def runs(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def figures(monkeypatch):
-    """The figures that are saved by then."""
-    saved, save = [], translation_commands.save_figure
-    monkeypatch.setattr(
-        translation_commands, "save_figure", lambda figure, path: (saved.append(figure), save(figure, path))
-    )
-    return saved
+def load(runs, name):
+    return TranslationTask.load(Run.open(runs / name))
 
 
-def maps_of(figure):
-    return [torch.tensor(axes.images[0].get_array().data) for axes in figure.axes[:-1]]
+def assert_same_picture(path, figure, folder):
+    """Assert that a file has the pixels of a figure."""
+    save_figure(figure, folder / "expected.png")
+    with Image.open(path) as found, Image.open(folder / "expected.png") as expected:
+        assert found.width > 300 and np.array_equal(found, expected)
 
 
-def test_glimpses_are_of_the_sentences_asked_for(runs, tmp_path, figures):
+def test_glimpses_of_chosen_sentences(runs, tmp_path):
     out = tmp_path / "alignment.png"
     assert evaluate("glimpses", runs / "soft", runs / "hard", "--images", 3, 0, "--out", out) == 0
-    with Image.open(out) as picture:
-        assert picture.width > 500
     pairs = pairs_of(dates().test, 4)
-    expected = [
-        TranslationTask.load(Run.open(runs / name)).translate_pairs([pairs[index]])[0].weights
-        for index in (3, 0)
-        for name in ("soft", "hard")
-    ]
-    for found, weights in zip(maps_of(figures[0]), expected, strict=True):
-        assert_close(found, weights, atol=1e-5)
-    assert [len(axes.lines) for axes in figures[0].axes] == [0, 1, 0, 1, 0]
+    pairs = [pairs[3], pairs[0]]
+    traces = [trace_translations(load(runs, name), pairs, name=name) for name in ("soft", "hard")]
+    assert_same_picture(out, draw_alignments(traces), tmp_path)
+    for trace in traces:
+        for pair, translation in zip(pairs, trace.translations, strict=True):
+            [expected] = load(runs, trace.name).translate_pairs([pair])
+            assert_close(translation.weights, expected.weights, atol=1e-5)
     assert evaluate("glimpses", runs / "soft", "--count", 1, "--read", "hard", "--split", "valid", "--out", out) == 0
-    [pair] = pairs_of(dates().valid, 1)
-    assert [text.get_text() for text in figures[1].axes[0].get_xticklabels()] == list(pair.source)
-    assert len(figures[1].axes[0].lines) == 1
+    trace = trace_translations(load(runs, "soft"), pairs_of(dates().valid, 1), name="soft", mode="hard")
+    assert_same_picture(out, draw_alignments([trace]), tmp_path)
 
 
-def test_mistakes_are_found(runs, tmp_path, figures):
-    """An untrained translator of text gets something wrong soon."""
+def test_glimpses_of_mistakes(runs, tmp_path):
+    """An untrained translator translates the first sentences wrongly."""
     out = tmp_path / "x.png"
     assert evaluate("glimpses", runs / "text", "--mistakes", "--count", 2, "--out", out) == 0
-    loaded = TranslationTask.load(Run.open(runs / "text"))
-    pairs = pairs_of(build_data(loaded.run.config.data).test)
-    wrong = [one for one in loaded.translate_pairs(pairs) if one.words not in one.pair.references][:2]
-    for found, one in zip(maps_of(figures[0]), [one for one in wrong if one.words], strict=True):
-        assert_close(found, one.weights, atol=1e-5)
+    translator = load(runs, "text")
+    trace = trace_translations(translator, pairs_of(build_data(translator.run.config.data).test), name="text")
+    wrong = [one for one in trace.translations if one.words not in one.pair.references][:2]
+    assert_same_picture(out, draw_alignments([trace._replace(translations=wrong)]), tmp_path)
 
 
-def test_self_attention(runs, tmp_path, figures):
+def test_self_attention(runs, tmp_path):
+    out = tmp_path / "maps.png"
+    assert evaluate("glimpses", runs / "mixed", "--self", "--images", 2, "--out", out) == 0
+    traces = trace_self_attention(load(runs, "mixed"), [pairs_of(dates().test, 3)[2].source])
+    assert_same_picture(out, draw_self_attention(traces), tmp_path)
     assert evaluate("glimpses", runs / "mixed", "--self", "--images", 2, "--out", tmp_path / "maps.svg") == 0
-    loaded = TranslationTask.load(Run.open(runs / "mixed"))
-    [expected] = translation_commands.trace_self_attention(loaded, [pairs_of(dates().test, 3)[2].source])
-    for head, found in enumerate(maps_of(figures[0])):
-        assert_close(found, expected.weights[0, head])
-    assert len(figures[0].axes) == 3 and (tmp_path / "maps.svg").stat().st_size > 1000
+    assert (tmp_path / "maps.svg").stat().st_size > 1000
 
 
-def test_own_sentences_are_drawn_and_only_translations_are_printed(runs, tmp_path, capsys, figures):
+def test_own_sentences_are_drawn_and_only_translations_are_printed(runs, tmp_path, capsys):
     out = tmp_path / "own.png"
     assert evaluate("translate", runs / "soft", "3 May 1998", "--json", "--out", out) == 0
     captured = capsys.readouterr()
     [line] = captured.out.splitlines()
     assert captured.err == f"Wrote {out}\n"
-    [found] = maps_of(figures[0])
-    assert_close(found, json.loads(line)["weights"])
+    translator = load(runs, "soft")
+    trace = trace_translations(translator, translator.read(["3 May 1998"]))
+    assert_close(trace.translations[0].weights, json.loads(line)["weights"])
+    assert_same_picture(out, draw_alignments([trace]), tmp_path)
     assert evaluate("translate", runs / "soft", "3 May 1998", "5/3/98", "--out", tmp_path / "own.html") == 0
     data = data_of((tmp_path / "own.html").read_text())
     assert [sentence["source"][0] for sentence in data["sentences"]] == ["3", "5"]
     assert data["models"][0]["correct"] == [None, None]
 
 
-def test_the_report(runs, tmp_path, capsys):
+def test_report(runs, tmp_path, capsys):
     out = tmp_path / "report.html"
     command = ["report", *(runs / name for name in ("soft", "hard", "none")), "--limit", 12, "--out", out]
     assert evaluate(*command, "--images", 7, 2) == 0
@@ -118,8 +115,8 @@ def test_the_report(runs, tmp_path, capsys):
     pairs = pairs_of(dates().test, 8)
     for model, name in zip(data["models"], ("soft", "hard", "none"), strict=True):
         for words, index in zip(model["outputs"], (7, 2), strict=True):
-            [one] = TranslationTask.load(Run.open(runs / name)).translate_pairs([pairs[index]])
-            assert words == list(one.words)
+            [expected] = load(runs, name).translate_pairs([pairs[index]])
+            assert words == list(expected.words)
     assert "Scores on the same 12 test sentences; 2 of them are shown." in out.read_text()
     assert evaluate(*command, "--mistakes", "--count", 3) == 0
     assert [sentence["index"] for sentence in data_of(out.read_text())["sentences"]] == [0, 1, 2]
@@ -171,7 +168,7 @@ def test_compare(runs, tmp_path, capsys):
         ("glimpses {soft} {soft} --out {tmp}/x.png", "each run must be given once, got {soft} more often"),
         ("glimpses {soft} {hard} --self --out {tmp}/x.png", "--self draws one run at a time, got 2"),
         ("glimpses {soft} --self --out {tmp}/x.png", "{soft} has no self-attention to draw: .*"),
-        ("glimpses {mixed} --self --mistakes --out {tmp}/x.png", "--self draws what sentences are read with: .*"),
+        ("glimpses {mixed} --self --mistakes --out {tmp}/x.png", "--self draws the encoder of sentences: .*"),
         ("glimpses {classifier} --self --out {tmp}/x.png", "--self is for models with self-attention, .*r classifies"),
         ("compare {soft} {text} --out {tmp}/x", "{soft} and {text} cannot be compared: they do not have the same .*"),
         ("compare {soft} {soft} --out {tmp}/x", "each run must be given once, got {soft} more often"),
@@ -184,8 +181,8 @@ def test_compare(runs, tmp_path, capsys):
         ("report {classifier} {soft} --out {tmp}/x.html", "{classifier} classifies and {soft} translates: .*"),
     ],
 )  # fmt: skip
-def test_mistakes_are_named(command, message, runs, tmp_path, capsys):
-    """One line that says what is wrong, before anything is written."""
+def test_errors(command, message, runs, tmp_path, capsys):
+    """One line is printed, and nothing is written."""
     names = ("soft", "hard", "none", "mixed", "text", "classifier", "captioner")
     places = {name: runs / name for name in names} | {"tmp": tmp_path}
     places["captions"] = REPOSITORY / "configs" / "digit_captions_soft.yaml"
@@ -196,15 +193,16 @@ def test_mistakes_are_named(command, message, runs, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_no_mistake_is_an_error_too(runs, tmp_path, capsys, monkeypatch):
-    trace_translations = translation_commands.trace_translations
-
-    def flawless(*arguments, **options):
-        its = trace_translations(*arguments, **options)
-        words = [one._replace(words=one.pair.references[0]) for one in its.translations]
-        return its._replace(translations=words)
-
-    monkeypatch.setattr(translation_commands, "trace_translations", flawless)
-    assert evaluate("glimpses", runs / "text", "--mistakes", "--out", tmp_path / "x.png") == 2
+def test_glimpses_of_mistakes_without_any(runs, tmp_path, capsys):
+    """The references are the translations of the model."""
+    root = write_text(tmp_path / "files")
+    folder = tmp_path / "run"
+    untrained(folder, data__kind="parallel", data__root=root, train__limit="null", score__limit="null")
+    translator = TranslationTask.load(Run.open(folder))
+    pairs = pairs_of(build_data(translator.run.config.data).test)
+    outputs = [translator.tokenizer.detokenize(one.words) for one in translator.translate_pairs(pairs)]
+    assert all(outputs)
+    (root / "test.de").write_text("".join(f"{text}\n" for text in outputs))
+    assert evaluate("glimpses", folder, "--mistakes", "--out", tmp_path / "x.png") == 2
     expected = "no sentence matches: no model is wrong on any of the 6"
     assert capsys.readouterr().err == f"evaluate.py: error: {expected}\n"

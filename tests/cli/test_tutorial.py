@@ -1,32 +1,32 @@
-"""The tutorial: its code runs as it stands, prints what it says, and all that it shows and links to is there."""
+"""The tutorial: its code runs and prints the given output, and its links and figures exist."""
 
 import contextlib
 import io
 import re
 
 import pytest
-from support.runs import REPOSITORY, _load_script
+from support.runs import REPOSITORY, load_script
 
 TUTORIAL = REPOSITORY / "docs/attention.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 
-figures = _load_script("docs/figures")
+figures = load_script("docs/figures")
 
 
 def run(text):
-    """Run the blocks of a text in order, in one namespace; returns what each printed, and what it should have."""
+    """Run the code blocks of a text in one namespace; returns the printed and the expected output of each."""
     found, namespace = [], {}
     for block in BLOCK.finditer(text):
         printed = io.StringIO()
         line = text[: block.start(1)].count("\n")
-        code = compile("\n" * line + block[1], TUTORIAL.name, "exec")  # so that errors tell the line of the text
+        code = compile("\n" * line + block[1], TUTORIAL.name, "exec")  # so that errors give the line of the text
         with contextlib.redirect_stdout(printed):
             exec(code, namespace)
         found.append((printed.getvalue(), block[2] or ""))
     return found
 
 
-def test_code_runs_and_prints_what_it_says(tmp_path, monkeypatch):
+def test_code_prints_the_expected_output(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = TUTORIAL.read_text(encoding="utf-8")
     found = run(text)
@@ -38,7 +38,7 @@ def test_code_runs_and_prints_what_it_says(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_blocks_share_one_namespace_and_errors_are_not_lost():
+def test_blocks_share_a_namespace_and_errors_are_raised():
     text = "One.\n\n```python\na = 1\nprint(a)\n```\n\n```text\n2\n```\n\nTwo.\n\n```python\nassert a == {}\n```\n"
     assert run(text.format(1)) == [("1\n", "2\n"), ("", "")]
     with pytest.raises(AssertionError) as error:
@@ -46,8 +46,8 @@ def test_blocks_share_one_namespace_and_errors_are_not_lost():
     assert error.traceback[-1].lineno + 1 == 15
 
 
-def test_links_lead_somewhere():
-    """Files are there, sections too, and every figure that the script draws is shown."""
+def test_links():
+    """Linked files and sections exist, and every figure of the script is shown."""
     text = TUTORIAL.read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)\s]+)\)", text)
     assert len(links) > 10

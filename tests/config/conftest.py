@@ -20,16 +20,16 @@ def write(tmp_path):
 
 @pytest.fixture
 def refused(write):
-    """What is said about wrong arguments, or a file of wrong content, which is called FILE; always in one line."""
+    """The error message for wrong arguments or file content, always one line; the file is called FILE in it."""
 
     def refused(*arguments, content=None):
         file = None if content is None else write(content)
         with pytest.raises(ConfigError) as caught:
             config = load_config(arguments, file=file)
-            pytest.fail(f"{arguments} {content} made {config!r}")
+            pytest.fail(f"{arguments} {content} were accepted: {config!r}")
         message = str(caught.value)
-        for inside in ("\n", "<class", "typing.", "pydantic", "NoneType", "None"):
-            assert inside not in message
+        for internal in ("\n", "<class", "typing.", "pydantic", "NoneType", "None"):
+            assert internal not in message
         return message.replace(str(file), "FILE")
 
     return refused

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from glimpse.config.index import setting_index
+from glimpse.config.schema import OneOf
 from glimpse.tasks.json_schema import json_schema
 from glimpse.tasks.settings import MODELS, Config, load_config
 
@@ -17,7 +18,7 @@ FILES = sorted(CONFIGS.glob("*.yaml"))
 
 @pytest.fixture(scope="module")
 def validator():
-    """Of the schema as it is stored."""
+    """A validator of the stored schema."""
     schema = json.loads((CONFIGS / "schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
@@ -33,7 +34,7 @@ def names(content, prefix=""):
 
 
 def test_files_hold_what_differs_from_the_defaults():
-    """And how the model reads, which is what it is about; all by their present names, after a comment on what it is."""
+    """And the read mode and the model; all by their current names, after a comment that describes the config."""
     assert len(FILES) == 34
     for file in FILES:
         text = file.read_text(encoding="utf-8")
@@ -51,7 +52,7 @@ def test_files_hold_what_differs_from_the_defaults():
 
 
 def hard_and_soft(name):
-    """Two configs, the second as if it read as the first."""
+    """A hard config, and the soft one with its read mode set to hard."""
     hard, soft = (load_config(file=CONFIGS / f"{name}_{read}.yaml") for read in ("hard", "soft"))
     assert (hard.read, soft.read) == ("hard", "soft")
     return hard, soft.replace(read="hard")
@@ -61,9 +62,9 @@ def with_std_of(soft, hard):
     return soft.replace(attention={key: getattr(hard.attention, key) for key in ("std", "std_final", "std_anneal")})
 
 
-def test_hard_and_soft_differ_in_how_they_read():
-    """In one word, but for the std, which is exploration in a hard read and blur in a soft one; on a grid, but for the
-    learning rate; and on large images, where the soft model goes on from the hard one, but for its shorter training."""
+def test_hard_and_soft_differ_in_the_read_mode():
+    """And in the std, which is exploration in a hard read and blur in a soft one; on a grid in the learning rate; and
+    on large images, where the soft model starts from the weights of the hard one, in its shorter training."""
     hard, soft = hard_and_soft("cluttered60")
     assert hard == with_std_of(soft, hard)
 
@@ -90,7 +91,10 @@ def test_the_schema_has_every_setting_of_every_model_and_kind():
     for key, owners in setting_index(MODELS).items():
         for owner in owners:
             described = schema["$defs"][owner.settings.__name__]["properties"][owner.name]
-            assert described["description"] == owner.settings.model_fields[owner.name].description, key
+            field = owner.settings.model_fields[owner.name]
+            assert described["description"] == field.description, key
+            if mark := OneOf.of(field):
+                assert described["enum"] == mark.names(), key
 
 
 def test_config_files_are_valid(validator):
@@ -111,6 +115,10 @@ def test_mistakes_are_not(validator):
         ("train: {epochs: x}", ["train", "epochs"]),
         ("train: {optimizer: lion}", ["train", "optimizer"]),
         ("read: sfot", ["read"]),
+        ("attention: {policy: centre_out}", ["attention", "policy"]),
+        ("estimator: {reward: gains}", ["estimator", "reward"]),
+        ("estimator: {kind: straight_through, samples: 2}", ["estimator"]),
+        ("sensor: {growth: 1.2}", ["sensor"]),
         ("model: rnn", ["model"]),
         ("model: cnn\nread: soft", []),
         ("data: {kind: mnist}", ["data", "kind"]),

@@ -1,4 +1,4 @@
-"""The settings as help texts."""
+"""Help texts of settings, and of train.py."""
 
 import re
 import subprocess
@@ -15,6 +15,7 @@ REPOSITORY = Path(__file__).parents[2]
 KINDS = [
     [],
     ["--attention.kind=grid", "--data.kind=folder"],
+    ["--sensor.kind=foveated", "--estimator.kind=straight_through"],
     ["--model=cnn", "--data.kind=torchvision"],
     ["--model=mlp"],
     ["--model=captioner"],
@@ -40,8 +41,8 @@ def test_every_setting_is_there_with_its_value_and_meaning():
         for key, value in config.items():
             group, _, name = key.rpartition(".")
             meaning = type(groups[group]).model_fields[name].description
-            shown = value if isinstance(value, str) else plain_repr(value)
-            assert compact(f"--{key} {shown}{meaning}") in text, key
+            written = value if isinstance(value, str) else plain_repr(value)
+            assert compact(f"--{key} {written}{meaning}") in text, key
         assert re.findall(r"^(\w+):$", lines, re.MULTILINE) == ["run", *config.groups()]
 
 
@@ -56,13 +57,18 @@ def test_choices_are_listed():
     for words in (
         *("(adamw, adam, sgd)", "(hard, soft)", "(hard, soft or null)", "(rnn, gru, lstm)"),
         *("(plane, grid)", "(cluttered, torchvision, folder)"),  # kinds
+        *("(pyramid, foveated)", "(reinforce, straight_through)"),
+        *("(learned, center, random, raster, oracle)", "(accuracy, log_likelihood, gain, above_chance)"),  # registries
+        "(none, learned, self_critical, leave_one_out, moving_average)",
     ):
         assert compact(words) in text
+    assert "(cnn, mlp)" not in text
+    assert "(cnn,mlp)" in compact(settings_help(load_config(), ["model"], choices={"model": ["cnn", "mlp"]}))
 
 
 @pytest.fixture(scope="module")
 def answers():
-    """What train.py answers to command lines, if there is no torch: exit code and what was printed."""
+    """The exit code, output and error output of train.py for command lines, without torch installed."""
     lines = [
         ["--help"],
         ["--help-all", "--model=translator"],
@@ -73,6 +79,7 @@ def answers():
         ["--resume", "run", "--seed", "1"],
         ["--resume", "run", "a.yaml"],
         ["--resume", "run", "--run_dir", "x"],
+        ["--resume", "run", "--run-dir", "x"],
     ]
     code = f"""import contextlib, io, sys
 sys.modules["torch"] = None
@@ -92,23 +99,25 @@ def test_help_of_the_script(answers):
     code, short, error = answers["--help"]
     assert (code, error) == (0, "")
     assert len(short.splitlines()) <= 80
-    for text in ("--resume RUN", "--run_dir DIR", "CONFIG", "--train.epochs 20", "--seed 0"):
+    for text in ("--resume RUN", "--run-dir DIR", "CONFIG", "--train.epochs 20", "--seed 0"):
         assert text in short
     code, every, error = answers["--help-all --model=translator"]
     assert (code, error) == (0, "")
-    assert compact(settings_help(load_config(["--model=translator"]))) in compact(every)
+    models = {"model": ["recurrent_attention", "cnn", "mlp", "captioner", "translator"]}
+    assert compact(settings_help(load_config(["--model=translator"]), choices=models)) in compact(every)
 
 
 def test_the_script_answers_mistakes_at_once(answers):
-    """Exit code 2 and one line; torch need not be there."""
+    """Exit code 2 and one line, without importing torch."""
     for line, message in (
         ("--train.epcohs 3", "there is no option --train.epcohs; did you mean train.epochs?"),
         ("--num_glimpses 0", "num_glimpses must be at least 1, got 0"),
         ("no.yaml", "cannot read the config file no.yaml: No such file or directory"),
         ("a.yaml b.yaml", "there must be one config file, got a.yaml, b.yaml"),
-        ("--resume run --seed 1", "--resume takes no config and no settings"),
-        ("--resume run a.yaml", "--resume takes no config and no settings"),
-        ("--resume run --run_dir x", "--resume takes no config and no settings"),
+        ("--resume run --seed 1", "--resume takes no config, settings or --run-dir"),
+        ("--resume run a.yaml", "--resume takes no config, settings or --run-dir"),
+        ("--resume run --run_dir x", "--resume takes no config, settings or --run-dir"),
+        ("--resume run --run-dir x", "--resume takes no config, settings or --run-dir"),
     ):
         code, out, error = answers[line]
         assert (code, out) == (2, "")

@@ -1,4 +1,4 @@
-"""From files and command lines to a config, and what is said about mistakes."""
+"""Loading configs from files and command lines, and the error messages."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_texts_and_null():
         assert load_config([f"--train.device={text}"]).train.device == value
 
 
-# Files: content, and what must be said.
+# Content of a file, and the error message.
 WRONG_FILES = [
     ("sede: 1\n", f"FILE, line 1: there is no setting sede; did you mean seed? valid: {TOP}"),
     ("zzz: 1\n", f"FILE, line 1: there is no setting zzz; valid: {TOP}"),
@@ -126,7 +126,7 @@ def test_a_wrong_option_beside_a_file_is_not_blamed_on_the_file(refused):
     assert refused(baseline, content="seed: 1\n").startswith("estimator.samples must be at least 2")
 
 
-# Settings that exist, but not here: options, and what must be said.
+# Options with settings of other models or kinds, and the start of the error message.
 ELSEWHERE = [
     ("--attention.grid=[3, 4]", "attention.grid is a setting of attention.kind grid, and attention.kind is plane"),
     ("--attention.window=2", "attention.window is a setting of attention.kind grid, and attention.kind is plane"),
@@ -149,7 +149,12 @@ ELSEWHERE = [
     ("--model=cnn --sensor.patch_size=8", "sensor.patch_size is a setting of model recurrent_attention, and the mod"),
     ("--model=mlp --network.conv_channels=8", "network.conv_channels is a setting of model recurrent_attention, cnn"),
     ("--model=captioner --num_glimpses=3", "num_glimpses is a setting of model recurrent_attention, and the model is"),
-    ("--model=captioner --loss.rollouts=4", "estimator.samples is a setting of model recurrent_attention, and the mo"),
+    ("--model=cnn --loss.rollouts=4", "estimator.samples is a setting of model recurrent_attention, captioner, trans"),
+    ("--sensor.growth=2.0", "sensor.growth is a setting of sensor.kind foveated, and sensor.kind is pyramid"),
+    (
+        "--estimator.kind=straight_through --estimator.samples=2",
+        "estimator.samples is a setting of estimator.kind reinforce, and estimator.kind is straight_through",
+    ),
     (
         "--model=captioner --encoder.feature_cache=kept",
         "encoder.feature_cache is a setting of encoder.kind backbone, and encoder.kind is small",
@@ -190,7 +195,7 @@ ELSEWHERE = [
 
 
 def test_settings_of_other_models_and_kinds(refused):
-    """An error that says where they belong; unless they are as by default there, which means nothing."""
+    """An error that names those models or kinds; the default values of such settings are accepted."""
     for options, expected in ELSEWHERE:
         words = [f"--{option}".strip() for option in options.split("--") if option]
         assert refused(*words).startswith(expected)
@@ -227,8 +232,8 @@ def test_wrong_options():
         (["-e", "3"], "there is no option --e; "),
         (["--train", "{epochs: 3}"], "there is no option --train; "),
         (["--config", "x.yaml"], "there is no option --config; "),
-        (["--seed"], "--seed lacks its value"),
-        (["--read=soft", "--resume"], "--resume lacks its value"),
+        (["--seed"], "--seed needs a value"),
+        (["--read=soft", "--resume"], "--resume needs a value"),
     ):
         with pytest.raises(ConfigError) as caught:
             split_arguments(arguments, ["resume"])
@@ -236,7 +241,7 @@ def test_wrong_options():
     for arguments, expected in (
         (["seed=1"], "a setting must begin with --, got seed=1"),
         (["--train.epcohs=3"], misspelled),
-        (["--seed=1", "--train.lr"], "--train.lr lacks its value"),
+        (["--seed=1", "--train.lr"], "--train.lr needs a value"),
     ):
         with pytest.raises(ConfigError) as caught:
             load_config(arguments)

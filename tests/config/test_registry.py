@@ -1,4 +1,4 @@
-"""Registries, and that a class that is registered is known wherever settings are."""
+"""Registries, and that newly registered classes are found by loader, messages, help and JSON Schema."""
 
 from typing import Literal
 
@@ -6,33 +6,39 @@ import pytest
 
 from glimpse.config.help import settings_help
 from glimpse.config.messages import did_you_mean, no_such
-from glimpse.config.registry import Registry
+from glimpse.config.registry import Registry, choose
 from glimpse.data.settings.base import DATASETS, ImageDataSettings
 from glimpse.errors import ConfigError
+from glimpse.losses.policy_gradient import REWARDS, reward
 from glimpse.tasks.json_schema import json_schema
 from glimpse.tasks.settings import is_setting, load_config
 
 
-def test_names_are_in_the_order_in_which_they_were_registered():
+def test_names_are_in_order_of_registration():
     shapes = Registry("shape.kind")
     shapes.register("square")(int)
     assert shapes.register("circle")(float) is float
     assert list(shapes) == ["square", "circle"]
     assert dict(shapes.items()) == {"square": int, "circle": float}
-    assert "square" in shapes and "line" not in shapes and ["square"] not in shapes
+    assert "square" in shapes and "line" not in shapes
     with pytest.raises(ValueError, match=r"^shape\.kind circle is registered already$"):
         shapes.register("circle")
 
 
-def test_an_unknown_name_is_answered_with_those_that_there_are():
+def test_an_unknown_name_is_refused_with_the_valid_ones():
     shapes = Registry("shape.kind")
     shapes.register("square")(int)
     shapes.register("circle")(float)
+    assert choose("shape.kind", shapes, "circle") is shapes["circle"] is float
     for name, got in (("cirle", "'cirle'; did you mean circle?"), ("x", "'x'"), (None, "null"), ([1], "[1]"), (3, "3")):
         with pytest.raises(ConfigError) as caught:
-            shapes[name]
+            choose("shape.kind", shapes, name)
         assert str(caught.value) == f"shape.kind must be one of square, circle, got {got}"
         assert caught.value.key == "shape.kind"
+        if not isinstance(name, list):  # which is not hashable
+            with pytest.raises(ConfigError) as caught:
+                shapes[name]
+            assert str(caught.value) == f"shape.kind must be one of square, circle, got {got}"
 
 
 def test_suggestions():
@@ -44,11 +50,20 @@ def test_suggestions():
     assert no_such("option --", "zzz", ["seed"], ["a"]) == "there is no option --zzz; valid: a"
 
 
-def test_a_registered_kind_is_known_everywhere(monkeypatch):
+@pytest.fixture
+def registries():
+    """The registries of rewards and data, which get their entries back after the test."""
+    before = [(registry, dict(registry)) for registry in (DATASETS, REWARDS)]
+    yield
+    for registry, entries in before:
+        registry.clear()
+        registry.update(entries)
+
+
+def test_a_registered_kind_is_known_everywhere(registries):
     """To the loader, its messages, the help and the JSON Schema, even if all of them were used before."""
     assert not is_setting("data.colors")
     before = json_schema()
-    monkeypatch.setattr(DATASETS, "_entries", dict(DATASETS._entries))
 
     @DATASETS.register("stripes")
     class StripesSettings(ImageDataSettings):
@@ -72,3 +87,18 @@ def test_a_registered_kind_is_known_everywhere(monkeypatch):
         load_config(["--data.colors=4"])
     with pytest.raises(ConfigError, match="got 'stripes', which is for model recurrent_attention, cnn, mlp$"):
         load_config(["--model=captioner", "--data.kind=stripes"])
+
+
+def test_a_registered_reward_is_a_valid_value_everywhere(registries):
+    assert "mean_margin" not in settings_help(load_config())
+
+    @reward("mean_margin")
+    def mean_margin(logits, targets):
+        return None
+
+    config = load_config(["--estimator.reward=mean_margin"])
+    assert config.estimator.reward == "mean_margin"
+    assert "above_chance, mean_margin)" in " ".join(settings_help(config).split())
+    assert json_schema()["$defs"]["Reinforce"]["properties"]["reward"]["enum"][-1] == "mean_margin"
+    with pytest.raises(ConfigError, match="^estimator.reward must be one of accuracy, .*, mean_margin, got 'margin'"):
+        load_config(["--estimator.reward=margin"])

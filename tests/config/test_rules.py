@@ -11,9 +11,10 @@ import yaml
 from glimpse.config import schema
 from glimpse.config.schema import Settings, as_tuple
 from glimpse.errors import ConfigError
+from glimpse.losses.estimators.reinforce import Reinforce
 from glimpse.tasks.settings import MODELS, load_config
 
-# Of each model the rules about values that are of the right type: options, and what must be said.
+# For each model: options with values of the right type that break a rule, and the error message.
 
 COMMON = [
     ("--seed=-1", "seed must be in [0, 2**32), got -1"),
@@ -72,6 +73,7 @@ WHOLE_IMAGE = [
     ("--network.state_dim=0", "network.state_dim must be at least 1, got 0"),
     ("--network.pixel_std=0", "network.pixel_std must be positive, got 0.0"),
 ]
+STRAIGHT = "--estimator.kind=straight_through"
 ESTIMATOR = [
     ("--estimator.weight=-1", "estimator.weight must be at least 0, got -1.0"),
     ("--estimator.entropy_weight=-1", "estimator.entropy_weight must be at least 0, got -1.0"),
@@ -83,8 +85,24 @@ ESTIMATOR = [
     ("--estimator.soft_fraction_anneal=0", "estimator.soft_fraction_anneal must be in (0, 1], got 0.0"),
     (
         "--estimator.soft_fraction=1",
-        "estimator.soft_fraction_final must be less than 1 with estimator.soft_fraction 1, or nothing would ever be "
-        "read hard, got null",
+        "estimator.soft_fraction_final must be less than 1 with estimator.soft_fraction 1, which would leave no hard "
+        "batch, got null",
+    ),
+    (f"{STRAIGHT} --estimator.soft_fraction=-0.5", "estimator.soft_fraction must be in [0, 1], got -0.5"),
+    (f"{STRAIGHT} --estimator.soft_fraction_anneal=2.0", "estimator.soft_fraction_anneal must be in (0, 1], got 2.0"),
+    ("--estimator.baseline_weight=-1", "estimator.baseline_weight must be at least 0, got -1.0"),
+    ("--estimator.samples=0", "estimator.samples must be at least 1, got 0"),
+    (
+        "--estimator.baseline=leave_one_out",
+        "estimator.samples must be at least 2 with estimator.baseline leave_one_out, got 1",
+    ),
+    (
+        "--estimator.baseline=best",
+        "estimator.baseline must be one of none, learned, self_critical, leave_one_out, moving_average, got 'best'",
+    ),
+    (
+        "--estimator.reward=gains",
+        "estimator.reward must be one of accuracy, log_likelihood, gain, above_chance, got 'gains'; did you mean gain?",
     ),
 ]
 WORDS = [
@@ -106,6 +124,15 @@ WORDS = [
         "decoder.state_dim must be 24, the size of an annotation, with attention.scorer dot (bilinear takes any), "
         "got 32",
     ),
+    (
+        "--estimator.baseline=learned",
+        "estimator.baseline must be one of none, self_critical, leave_one_out, moving_average with model MODEL, "
+        "got 'learned'",
+    ),
+    (
+        "--estimator.reward=gain",
+        "estimator.reward must be one of accuracy, log_likelihood, above_chance with model MODEL, got 'gain'",
+    ),
     ("--attention.scorer_dim=0", "attention.scorer_dim must be at least 1, got 0"),
     ("--attention.window=0", "attention.window must be null or at least 1, got 0"),
     ("--score.beam_width=0", "score.beam_width must be at least 1, got 0"),
@@ -126,7 +153,7 @@ RULES = {
         ("--sensor.scale_factor=0", "sensor.scale_factor must be at least 1, got 0"),
         (
             "--sensor.num_scales=4 --sensor.scale_factor=1",
-            "sensor.scale_factor must be at least 2 with 4 scales (else they are all the same), got 1",
+            "sensor.scale_factor must be at least 2 with sensor.num_scales 4, got 1",
         ),
         ("--network.what_dim=0", "network.what_dim must be at least 1, got 0"),
         ("--network.where_dim=-3", "network.where_dim must be at least 1, got -3"),
@@ -149,29 +176,38 @@ RULES = {
         ),
         (
             f"{GRID} --attention.scorer=dot --read=hard --estimator.backprop_to_state=false",
-            "estimator.backprop_to_state must be true with attention.scorer dot and no attention.window, or nothing "
-            "would learn where to look, got false",
+            "estimator.backprop_to_state must be true with attention.scorer dot and no attention.window, which have no "
+            "parameters to train, got false",
+        ),
+        (
+            "--sensor.kind=foveated --sensor.patch_size=0",
+            "sensor.patch_size must be at least 1, got 0",
+        ),
+        ("--sensor.kind=foveated --sensor.growth=0.9", "sensor.growth must be in [1, 4], got 0.9"),
+        ("--sensor.kind=foveated --sensor.growth=4.5", "sensor.growth must be in [1, 4], got 4.5"),
+        (
+            "--attention.policy=spiral",
+            "attention.policy must be one of learned, center, random, raster, oracle, got 'spiral'",
+        ),
+        (
+            "--attention.first=rand",
+            "attention.first must be one of learned, center, random, raster, oracle, got 'rand'; did you mean random?",
         ),
         (
             "--attention.policy=oracle --data.kind=folder",
-            "data.kind must be cluttered with attention.policy oracle, which must be told where the digits are, "
+            "data.kind must be cluttered with attention.policy oracle, which needs the boxes of the digits, "
+            "got 'folder'",
+        ),
+        (
+            "--attention.first=oracle --data.kind=folder",
+            "data.kind must be cluttered with attention.first oracle, which needs the boxes of the digits, "
             "got 'folder'",
         ),
         (
             "--num_glimpses=1 --network.halting_unit=true",
-            "network.halting_unit must be false with num_glimpses 1, which leave nothing to stop, got true",
+            "network.halting_unit must be false with num_glimpses 1, got true",
         ),
         ("--loss.glimpse_cost=-0.01", "loss.glimpse_cost must be at least 0, got -0.01"),
-        ("--estimator.baseline_weight=-1", "estimator.baseline_weight must be at least 0, got -1.0"),
-        ("--estimator.samples=0", "estimator.samples must be at least 1, got 0"),
-        (
-            "--estimator.baseline=leave_one_out",
-            "estimator.samples must be at least 2 with estimator.baseline leave_one_out, got 1",
-        ),
-        (
-            "--estimator.baseline=moving_average",
-            "estimator.baseline must be one of none, learned, self_critical, leave_one_out, got 'moving_average'",
-        ),
     ],
     "cnn": [
         *COMMON,
@@ -212,12 +248,8 @@ RULES = {
         ),
         (
             "--encoder.kind=backbone --encoder.feature_cache=kept",
-            "encoder.feature_cache must be null with data.kind digit_captions, whose images are never the same, "
-            "got 'kept'",
-        ),
-        (
-            "--estimator.baseline=learned",
-            "estimator.baseline must be one of none, moving_average, got 'learned'",
+            "encoder.feature_cache must be null with data.kind digit_captions, whose images are different in each "
+            "epoch, got 'kept'",
         ),
     ],
     "translator": [
@@ -229,8 +261,8 @@ RULES = {
         ("--encoder.dropout=1", "encoder.dropout must be in [0, 1), got 1.0"),
         (
             "--attention.kind=final_state --encoder.self_attention_layers=1",
-            "encoder.self_attention_layers must be 0 with attention.kind final_state, where there is one annotation "
-            "only, got 1",
+            "encoder.self_attention_layers must be 0 with attention.kind final_state, which has a single annotation, "
+            "got 1",
         ),
         (
             "--data.kind=parallel --data.valid_fraction=0.6 --data.test_fraction=0.5",
@@ -238,6 +270,9 @@ RULES = {
         ),
     ],
 }
+
+
+LATE = ("build", "check_batch")  # methods that are not called by the constructor: data may be needed there
 
 
 def words_of(options):
@@ -248,7 +283,7 @@ def words_of(options):
 @pytest.mark.parametrize("model", RULES)
 def test_rules(model, refused, write):
     for options, expected in RULES[model]:
-        words = words_of(options)
+        words, expected = words_of(options), expected.replace("MODEL", model)
         assert refused(f"--model={model}", *words) == expected
         content = {"model": model}
         for key, value in (word.removeprefix("--").split("=") for word in words):
@@ -256,6 +291,14 @@ def test_rules(model, refused, write):
             (content.setdefault(group, {}) if dot else content)[name if dot else key] = yaml.safe_load(value)
         message = refused(content=yaml.safe_dump(content))
         assert message.startswith("FILE") and message.partition(": ")[2] == expected
+
+
+def test_a_batch_of_one_rollout_cannot_be_normalized():
+    message = r"^estimator\.normalize must be false with one rollout per batch, .*, got true$"
+    with pytest.raises(ConfigError, match=message):
+        Reinforce().check_batch(1)
+    for settings, batch_size in (({"normalize": False}, 1), ({"samples": 2}, 1), ({}, 2)):
+        Reinforce(**settings).check_batch(batch_size)
 
 
 def test_every_rule_is_broken_above(monkeypatch):
@@ -282,7 +325,7 @@ def test_every_rule_is_broken_above(monkeypatch):
     calls = set()
     for file in files - {schema.__file__}:
         for function in ast.walk(ast.parse(Path(file).read_text())):
-            if isinstance(function, ast.FunctionDef) and function.name != "build":  # data may be needed there
+            if isinstance(function, ast.FunctionDef) and function.name not in LATE:
                 for call in ast.walk(function):
                     name = getattr(getattr(call, "func", None), "attr", "")
                     if name == "require":

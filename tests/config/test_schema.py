@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 import textwrap
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 from glimpse.attention.settings import GridSettings, PlaneSettings
 from glimpse.config.index import setting_index
 from glimpse.config.messages import describe_type, plain_repr
-from glimpse.config.schema import Settings, diff
+from glimpse.config.schema import OneOf, Settings, describe_field, diff
 from glimpse.data.settings.images import ClutteredMNISTSettings, ImageFolderSettings
 from glimpse.errors import ConfigError
 from glimpse.tasks.settings import MODELS, CaptioningConfig, CNNConfig, Config, RecurrentAttentionConfig, load_config
@@ -36,7 +37,7 @@ def written(value):
     return value if isinstance(value, str) else plain_repr(value)
 
 
-# Of each type: whether an annotation is of it, wrong values, and what is valid, if all settings have the same.
+# For each type: whether an annotation is of it, wrong values, and the valid ones, if the same for all settings.
 TYPES = {
     "integer": (lambda kind: kind is int, ["x", "1.5", "2.0", "true", "null", "[1]", "{a: 1}"], "an integer"),
     "number": (lambda kind: kind is float, ["x", "true", "null", "[0.1]", "2024-01-01"], "a number"),
@@ -51,17 +52,17 @@ TYPES = {
 
 @pytest.mark.parametrize("name", TYPES)
 def test_wrong_type(name, refused):
-    """The message has the setting, what is valid, and what came."""
-    is_one, wrong, valid = TYPES[name]
+    """The message names the setting, the valid values and the wrong one."""
+    is_of_type, wrong, valid = TYPES[name]
     found = 0
     for key, owners in OWNERS.items():
-        annotation = owners[0].settings.model_fields[owners[0].name].annotation
-        if not is_one(annotation):
+        field = owners[0].settings.model_fields[owners[0].name]
+        if not is_of_type(field.annotation):
             continue
         for text in wrong:
             found += 1
             message = refused(*arguments_for(owners[0]), f"--{key}={text}")
-            expected = valid or describe_type(annotation)
+            expected = describe_field(field) if valid is None or OneOf.of(field) else valid
             assert message == f"{key} must be {expected}, got {plain_repr(yaml.safe_load(text))}" or (
                 text == "2024-01-01" and message == f"{key} must be a number, got '2024-01-01'"
             )
@@ -72,7 +73,7 @@ def test_every_setting_has_a_tested_type():
     for key, owners in OWNERS.items():
         for owner in owners:
             annotation = owner.settings.model_fields[owner.name].annotation
-            assert any(is_one(annotation) for is_one, _, _ in TYPES.values()) or annotation == str | None, key
+            assert any(is_of_type(annotation) for is_of_type, _, _ in TYPES.values()) or annotation == str | None, key
 
 
 def test_types_in_words():
@@ -89,6 +90,21 @@ def test_types_in_words():
     for key, text in words.items():
         owner = OWNERS[key][0]
         assert describe_type(owner.settings.model_fields[owner.name].annotation) == text
+
+
+def test_names_in_a_registry():
+    """Text settings whose values are the names in a registry, and in some cases others."""
+    words = {
+        "attention.policy": "one of learned, center, random, raster, oracle",
+        "attention.first": "one of learned, center, random, raster, oracle",
+        "estimator.reward": "one of accuracy, log_likelihood, gain, above_chance",
+        "estimator.baseline": "one of none, learned, self_critical, leave_one_out, moving_average",
+    }
+    for key, owners in OWNERS.items():
+        for owner in owners:
+            field = owner.settings.model_fields[owner.name]
+            assert (OneOf.of(field) is not None) == (key in words), key
+            assert key not in words or describe_field(field) == words[key]
 
 
 def test_numbers_are_finite(refused):
@@ -248,13 +264,18 @@ def test_a_config_is_given_back_by_its_settings_as_arguments():
 
 
 def test_settings_import_nothing_large():
-    """All settings modules, in a fresh process: no torch, no NumPy, no matplotlib, and so --help is there at once."""
+    """All settings modules, in a fresh process: no torch, no NumPy, no matplotlib, so that --help is fast."""
     modules = sorted({cls.__module__ for cls in CLASSES})
-    assert {"glimpse.tasks.settings", "glimpse.data.settings.images", "glimpse.models.settings"} <= set(modules)
+    families = {"tasks.settings.classification", "data.settings.images", "models.settings.networks"}
+    families |= {"attention.settings.foveated", "losses.estimators.straight_through"}
+    assert {f"glimpse.{family}" for family in families} <= set(modules)
     code = f"""import importlib, sys, types
 sys.modules["glimpse.envs"] = types.ModuleType("environments, which need gymnasium")
 for name in {modules}: importlib.import_module(name)
 print(*sys.modules)"""
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert {"torch", "torchvision", "numpy", "matplotlib", "scipy", "PIL", "gymnasium"} & set(loaded) == set()
-    assert len([name for name in loaded if name.startswith("glimpse.")]) < 40
+    # Of the package only packages, the modules of settings, and the registries whose names are valid values.
+    settings = r"(\w+\.)?settings(\.\w+)?|tasks\.train_settings|losses\.estimators(\.\w+)?|config\.\w+|errors|files"
+    allowed = re.compile(rf"glimpse\.(\w+|{settings}|attention\.placement|losses\.policy_gradient)")
+    assert [name for name in loaded if name.startswith("glimpse.") and not allowed.fullmatch(name)] == []

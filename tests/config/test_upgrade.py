@@ -70,8 +70,8 @@ RENAMED = [
 ]
 
 
-def test_every_old_name_and_value_is_that_of_a_setting_now(write):
-    """On the command line and in files; and it is not the default that is found."""
+def test_every_old_name_and_value_is_upgraded(write):
+    """On the command line and in files, to a value that is not the default."""
     for needed, old, new in RENAMED:
         before, found, expected = (load_config([*needed, *more]) for more in ([], [f"--{old}"], [f"--{new}"]))
         key, _, text = new.partition("=")
@@ -95,7 +95,7 @@ def test_the_table_above_is_complete():
         assert {value for name, value in old if name in names} >= values.keys()
 
 
-def test_of_old_and_new_names_the_last_has_its_way(write):
+def test_of_old_and_new_names_the_last_counts(write):
     assert load_config(["--loss.rollouts=2", "--estimator.samples=3"]).estimator.samples == 3
     assert load_config(["--estimator.samples=3", "--loss.rollouts=2"]).estimator.samples == 2
     assert load_config(["--loss.rollouts=2"], file=write("estimator: {samples: 3}\n")).estimator.samples == 2
@@ -110,6 +110,15 @@ def test_a_message_about_an_old_name_has_both(refused):
     message = refused(content="seed: 1\nattention: {std_until: 2.0}\n")
     assert message == "FILE, line 2: attention.std_anneal must be in (0, 1], got 2.0 (given as attention.std_until)"
     assert refused("--estimator.samples=0") == "estimator.samples must be at least 1, got 0"
+
+
+def test_old_names_without_effect_are_ignored_with_a_warning(write):
+    for option in ("loss.rollouts=4", "loss.normalise=true", "loss.reward=accuracy", "loss.reward_reaches_core=false"):
+        for needed, model in ((CAPTIONS, "captioner"), (DATES, "translator")):
+            with pytest.warns(UserWarning, match=f"^{option.partition('=')[0]} is ignored: it has never had an effect"):
+                assert load_config([*needed, f"--{option}"]) == Config(model=model)
+    with pytest.warns(UserWarning, match=r"\.yaml, line 2: loss\.rollouts is ignored: .*; estimator\.samples has$"):
+        load_config(file=write("model: captioner\nloss: {rollouts: 4}\n"))
 
 
 def test_the_memory_of_states_had_the_scorer_of_the_attention():
@@ -132,14 +141,14 @@ def resolved(run="classification-hard"):
     return yaml.safe_load((RUNS / run / "config.yaml").read_text())
 
 
-def test_the_defaults_of_format_1_are_those_of_its_day():
+def test_the_defaults_of_format_1_are_frozen():
     frozen = json.loads((TESTS / "freeze" / "expected" / "commands.json").read_text())["defaults"]
     assert json.loads(json.dumps(upgrade.V1_DEFAULTS)) == frozen
     assert len(frozen) == 113
     assert upgrade.V1_ABSENT.keys() <= upgrade.V1_DEFAULTS.keys()
 
 
-def test_what_a_run_of_format_1_lacks_was_the_default_of_its_day(write, monkeypatch):
+def test_missing_settings_of_format_1_have_the_defaults_of_format_1(write, monkeypatch):
     content = resolved()
     content["attention"].pop("std_until")
     content["network"].pop("readout")
@@ -152,7 +161,7 @@ def test_what_a_run_of_format_1_lacks_was_the_default_of_its_day(write, monkeypa
     assert load_config(file=write(yaml.safe_dump(content))).attention.std_anneal == 0.5
 
 
-def test_a_limit_that_did_not_exist_is_off(write):
+def test_a_missing_gradient_limit_of_format_1_is_null(write):
     content = resolved("classification-soft")
     del content["attention"]["clip"]
     assert load_config(file=write(yaml.safe_dump(content))).attention.max_grad_norm is None
@@ -165,8 +174,8 @@ def test_a_limit_that_did_not_exist_is_off(write):
     assert load_config(file=write(yaml.safe_dump(least))) == Config().replace(attention={"max_grad_norm": None})
 
 
-def test_settings_of_others_in_a_run_of_format_1_mean_nothing(write):
-    """Nothing is said about them; but a setting that never was is an error, and so is one on the command line."""
+def test_settings_of_other_models_in_a_run_of_format_1_are_ignored(write):
+    """Without a warning; but unknown settings are errors, and so are such settings on the command line."""
     content = resolved()
     expected = load_config(file=RUNS / "classification-hard/config.yaml")
     content["encoder"]["dim"] = 64
@@ -197,8 +206,8 @@ def test_runs_of_every_kind_open():
         assert load_config(file=file).read in file.parent.name
 
 
-def test_a_run_is_written_in_the_present_format(write):
-    """With every setting of its kind, and of no other; upgraded, it is the same config."""
+def test_upgraded_runs_are_written_in_the_current_format(write):
+    """With every setting of their kind, and of no other; read again, the config is the same."""
     for file in SHIPPED:
         config = load_config(file=file)
         text = config.to_yaml()

@@ -1,4 +1,4 @@
-"""Cluttered MNIST against a slow statement of its recipe, and the promises about its random numbers."""
+"""Cluttered MNIST against a slow reference implementation, and the properties of its random numbers."""
 
 from itertools import islice
 
@@ -11,7 +11,7 @@ from glimpse.data.cluttered_mnist import cluttered_mnist
 from glimpse.errors import DataError
 from glimpse.seeding import below, permutation, random_bits
 
-# sha256 of the frozen sets: scores are comparable only as long as these never change.
+# sha256 of the fixed sets: scores are comparable only as long as these never change.
 DIGESTS = {
     ((60, 60), 4, "valid"): "a980ce9bffe57a8d84582e3c022be8e9d8445a70de310555df48ced889d47a42",
     ((60, 60), 4, "test"): "805889fb26b68227d2d285a3c7c934e0782dd09268df25f8a503b3a88cf083c5",
@@ -25,7 +25,7 @@ DIGESTS = {
 
 
 def slow_images(data, layout, images, size):
-    """The recipe, one example, one crop and one pixel scale at a time."""
+    """Reference implementation in floats: one example and one crop at a time."""
     _, height, width = data.image_shape
     result = []
     for b in range(len(layout.digits)):
@@ -54,7 +54,7 @@ def slow_images(data, layout, images, size):
         ("train", (28, 28), 1, 0, 8),
     ],
 )
-def test_compose_follows_the_recipe(split, canvas, digits, distractors, size):
+def test_compose_matches_the_reference_implementation(split, canvas, digits, distractors, size):
     data = ClutteredMNIST(
         split=split,
         canvas=canvas,
@@ -176,7 +176,7 @@ def test_in_order_does_not_depend_on_batch_size(small):
 
 
 @pytest.mark.parametrize(("canvas", "distractors", "split"), DIGESTS)
-def test_frozen_sets_never_change(canvas, distractors, split):
+def test_fixed_sets_never_change(canvas, distractors, split):
     data = ClutteredMNIST(split=split, canvas=canvas, num_distractors=distractors)
     assert data.digest() == DIGESTS[canvas, distractors, split]
 
@@ -247,7 +247,7 @@ def test_label():
         ({"target": "sum"}, "'sum' with num_digits 1"),
     ],
 )
-def test_bad_arguments(arguments, message):
+def test_invalid_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         ClutteredMNIST(**{"split": "test", "canvas": (60, 60), **arguments})
 
@@ -263,7 +263,7 @@ def test_bad_arguments(arguments, message):
         ({"batch_size": 9, "world_size": 2}, "positive multiple of world_size 2, got 9"),
     ],
 )
-def test_bad_epoch(small, arguments, message):
+def test_invalid_epoch_arguments(small, arguments, message):
     with pytest.raises(ValueError, match=message):
         small.epoch(**{"seed": 0, "epoch": 0, "batch_size": 10, **arguments})
 
@@ -274,15 +274,15 @@ def test_no_whole_batch(small):
         small.epoch(seed=0, epoch=0, batch_size=10_001)
 
 
-def test_bad_in_order(small):
+def test_invalid_in_order_arguments(small):
     with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
         small.in_order(batch_size=0)
     with pytest.raises(ValueError, match="limit must be at least 1 or None, got 0"):
         small.in_order(batch_size=1, limit=0)
 
 
-def test_take_gives_examples_by_their_index(small):
+def test_select_gives_examples_by_index(small):
     whole = next(small.in_order(batch_size=10))
-    taken = small.select([7, 0, 7])
-    for field, expected in zip(taken, whole, strict=True):
+    selected = small.select([7, 0, 7])
+    for field, expected in zip(selected, whole, strict=True):
         assert torch.equal(field, expected[[7, 0, 7]])

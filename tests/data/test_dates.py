@@ -1,4 +1,4 @@
-"""Dates: literal texts and alignments, a slow parser of its own that reads every text back, and frozen splits."""
+"""Dates: literal texts and alignments, an independent parser that parses every text, and fixed splits."""
 
 import re
 from collections import Counter
@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import pytest
 
+from glimpse.data.base import Splits
 from glimpse.data.date_formats import FIRST, FORMATS, LAST, Pick, iso, split_date, write
 from glimpse.data.dates import Dates, dates
-from glimpse.data.sentence_pairs import TranslationSplits
 from glimpse.data.vocabulary import Vocabulary
 from glimpse.errors import DataError
 
-# A reader of dates that shares nothing with the writer.
+# A date parser that shares no code with the generator.
 
 CARDINALS = {
     word: number
@@ -83,26 +83,26 @@ def full_year(digits):
     return number if len(digits) == 4 else number + (1900 if number >= 50 else 2000)
 
 
-def spelt_year(words):
+def spelled_year(words):
     values = [CARDINALS[word] for word in words if word not in ("hundred", "thousand", "and", "oh", "-")]
     return (2000 if values[0] in (2, 20) else 1900) + sum(values[1:])
 
 
-def read_back(words):
-    """The one meaning of a text; fails if it has none."""
-    text = re.sub(r"(?<=\d) (?=\d)", "", " ".join(words))  # numbers whole
+def parse_text(words):
+    """Parse a text; fails unless it has exactly one meaning."""
+    text = re.sub(r"(?<=\d) (?=\d)", "", " ".join(words))  # join digits to numbers
     weekday = None
     if re.match(r"(mon|tues?|wed|thu|thurs|fri|sat|sun|[a-z]+day)\b(?<!^day)", text):
         first, text = text.split(" ", 1)
         weekday = WEEKDAYS.index(first[:3])
         text = re.sub(r"^[,.] ", "", text)
-    found = read_fields(text)
+    found = parse_fields(text)
     if weekday is not None:
         assert found.weekday() == weekday, text
     return found
 
 
-def read_fields(text):
+def parse_fields(text):
     numbers = re.findall(r"\d+", text)
     labels = dict(re.findall(r"(day|month|year) (\d+)", text))
     if len(labels) == 3:
@@ -112,7 +112,7 @@ def read_fields(text):
     if roman := re.fullmatch(r"(\d+) ([./]) ([ivx]+) \2 (\d+)", text):
         return date(full_year(roman[4]), ROMAN.index(roman[3]) + 1, int(roman[1]))
     if len(numbers) == 3:
-        return read_numbers(text, numbers)
+        return parse_numbers(text, numbers)
     words = [word for word in re.findall(r"\d+|[a-z]+", text) if word not in ("the", "of", "on", "in", "day", "year")]
     words = [word for word in words if word != "month"]
     [month] = [word for word in words if word[:3] in MONTHS and word not in ORDINALS]
@@ -135,15 +135,15 @@ def read_fields(text):
         if last and words[last - 1] in ("twenty", "thirty") and day < 10:
             day += CARDINALS[words[last - 1]]
             taken.add(last - 1)
-    spelt = [word for index, word in enumerate(words) if index not in taken and word.isalpha() and len(word) > 2]
-    if spelt:
-        year = spelt_year([word for word in spelt if word not in ("st", "nd", "rd", "th")])
+    spelled = [word for index, word in enumerate(words) if index not in taken and word.isalpha() and len(word) > 2]
+    if spelled:
+        year = spelled_year([word for word in spelled if word not in ("st", "nd", "rd", "th")])
     else:
         year = full_year(next((number for number in numbers if len(number) == 4), numbers[-1]))
     return date(year, MONTHS.index(month[:3]) + 1, day)
 
 
-def read_numbers(text, numbers):
+def parse_numbers(text, numbers):
     one, two, three = map(int, numbers)
     if "y / m / d" in text or len(numbers[0]) == 4:
         return date(full_year(numbers[0]), two, three)
@@ -176,12 +176,12 @@ def read_numbers(text, numbers):
         ("Sept. 1998, on the third", "1998-09-03"),
     ],
 )
-def test_the_reader_can_read(text, expected):
+def test_parser(text, expected):
     if expected is None:
         with pytest.raises(AssertionError):
-            read_back(split_date(text))
+            parse_text(split_date(text))
     else:
-        assert read_back(split_date(text)).isoformat() == expected
+        assert parse_text(split_date(text)).isoformat() == expected
 
 
 # Texts
@@ -195,12 +195,12 @@ def test_words_are_literal():
 
 
 def find(text, day):
-    """The pair of a date in this very wording, whatever number it is of."""
+    """The pair of a date with this text, found by trying random bits."""
     for bits in range(200_000):
         pair = write(day, bits)
         if pair.source == split_date(text):
             return pair
-    raise AssertionError(f"nobody writes {text}")
+    raise AssertionError(f"no bits give {text}")
 
 
 @pytest.mark.parametrize(
@@ -224,23 +224,23 @@ def test_alignments_are_literal(text, year, month, day):
     assert pair.alignment_spans == (year, year, year, year, (0, 0), month, month, (0, 0), day, day)
 
 
-def test_every_text_is_read_back_and_has_one_meaning():
+def test_every_text_is_parsed_and_has_one_meaning():
     meanings, lengths, seen = {}, Counter(), Counter()
     for split in dates():
-        pairs = split._draw(6000, 0, 3, 1, 4)
+        pairs = split._sample(6000, 0, 3, 1, 4)
         for pair in pairs:
             expected = "".join(pair.references[0])
-            assert read_back(pair.source).isoformat() == expected, pair
+            assert parse_text(pair.source).isoformat() == expected, pair
             assert meanings.setdefault(pair.source, expected) == expected
             lengths[len(pair.source)] += 1
             seen[re.sub(r"(?:\d ?)+", "0", " ".join(pair.source))] += 1
     assert min(lengths) == 4 and 18 <= max(lengths) <= 21
-    assert len(seen) > 1500  # wordings, but for their numbers
+    assert len(seen) > 1500  # wordings, ignoring their numbers
 
 
-def test_spans_say_what_they_are_said_to():
-    """Read by themselves, the words of a span are the year, the month or the day."""
-    for pair in Dates("train")._draw(3000, 0, 1, 2, 3):
+def test_alignment_spans_contain_their_field():
+    """The words of each span express the year, the month or the day."""
+    for pair in Dates("train")._sample(3000, 0, 1, 2, 3):
         day = date.fromisoformat("".join(pair.references[0]))
         assert len(pair.alignment_spans) == 10 and pair.alignment_spans[4] == pair.alignment_spans[7] == (0, 0)
         assert (
@@ -251,7 +251,7 @@ def test_spans_say_what_they_are_said_to():
         )
         year, month, number = ([*pair.source[slice(*pair.alignment_spans[position])]] for position in (0, 5, 8))
         digits = "".join(word for word in year if word.isdigit())
-        assert (full_year(digits) if digits else spelt_year(year)) == day.year
+        assert (full_year(digits) if digits else spelled_year(year)) == day.year
         name = month[0]
         if "".join(month).isdigit():
             assert int("".join(month)) == day.month
@@ -260,8 +260,8 @@ def test_spans_say_what_they_are_said_to():
         else:
             assert MONTHS.index(name[:3]) + 1 == day.month
         digits = "".join(word for word in number if word.isdigit())
-        spelt = sum(ORDINALS.get(word, CARDINALS.get(word, 0)) for word in number)
-        assert int(digits or spelt) == day.day
+        spelled = sum(ORDINALS.get(word, CARDINALS.get(word, 0)) for word in number)
+        assert int(digits or spelled) == day.day
         spans = sorted({pair.alignment_spans[0], pair.alignment_spans[5], pair.alignment_spans[8]})
         assert all(stop <= start for (_, stop), (start, _) in pairwise(spans))
 
@@ -270,7 +270,7 @@ def test_all_formats_are_used():
     assert len(FORMATS) == 16
     for day in (date(1998, 5, 23), date(2098, 5, 3)):
         texts = {tuple(re.sub(r"\d+", "0", " ".join(write(day, bits).source)).split()) for bits in range(2000)}
-        possible = [one for one in FORMATS if day.day > 12 or "clear" not in one.__name__]
+        possible = [form for form in FORMATS if day.day > 12 or "large_day" not in form.__name__]
         for form in possible:
             own = {format_of(form, day, bits) for bits in range(50)}
             assert own & texts, form.__name__
@@ -293,7 +293,7 @@ def test_years_of_two_digits_are_those_of_the_window():
         assert lengths == ({2, 4} if short else {4})
 
 
-def test_days_outside():
+def test_days_out_of_range():
     for day in (date(1899, 12, 31), date(2100, 1, 1)):
         with pytest.raises(ValueError, match=f"day must be in 1900-01-01..2099-12-31, got {day}"):
             write(day, 0)
@@ -310,18 +310,20 @@ def splits():
 
 
 def test_no_day_is_in_two_splits(splits):
-    assert isinstance(splits, TranslationSplits)
+    assert isinstance(splits, Splits)
     train, valid, test = (set(split.days.tolist()) for split in splits)
     assert not train & valid and not train & test and not valid & test
     assert len(train | valid | test) == 73_049 == LAST.toordinal() - FIRST.toordinal() + 1
     assert (len(train), len(valid), len(test)) == (62_066, 3_581, 7_402)
-    days = [date.fromisoformat("".join(pair.references[0])).toordinal() for pair in splits.test.frozen(slice(None))]
+    days = [
+        date.fromisoformat("".join(pair.references[0])).toordinal() for pair in splits.test.fixed_pairs(slice(None))
+    ]
     assert len(set(days)) == len(days) == len(splits.test) == 5_000 and set(days) <= test
-    drawn = next(splits.train.epoch(seed=0, epoch=0, batch_size=500)).pairs
-    assert {date.fromisoformat("".join(pair.references[0])).toordinal() for pair in drawn} <= train
+    sampled = next(splits.train.epoch(seed=0, epoch=0, batch_size=500)).pairs
+    assert {date.fromisoformat("".join(pair.references[0])).toordinal() for pair in sampled} <= train
 
 
-def test_frozen_sets_never_change(splits):
+def test_fixed_sets_never_change(splits):
     assert len(splits.train) == 20_000 and len(splits.valid) == 2_000
     assert splits.valid.digest() == VALID and splits.test.digest() == TEST
 
@@ -338,10 +340,10 @@ def test_an_epoch_is_a_function_of_seed_and_number(splits):
     first = sources()
     assert sources() == first and len(first) == 20_000
     for other in (sources(epoch=1), sources(seed=1)):
-        assert len(set(other) & set(first)) < 0.1 * len(set(first))  # a few short ones may well come again
+        assert len(set(other) & set(first)) < 0.1 * len(set(first))  # some short texts may recur
 
 
-def test_batches_are_of_about_one_length(splits):
+def test_batches_have_similar_lengths(splits):
     spreads = []
     for batch in splits.train.epoch(seed=0, epoch=0, batch_size=100):
         lengths = [len(pair.source) for pair in batch.pairs]
@@ -362,18 +364,18 @@ def test_shares_make_up_the_batch(splits):
 def test_in_order(splits):
     batches = list(splits.valid.in_order(batch_size=300, limit=700))
     assert [len(batch.pairs) for batch in batches] == [300, 300, 100]
-    assert [pair for batch in batches for pair in batch.pairs] == splits.valid.frozen(slice(700))
+    assert [pair for batch in batches for pair in batch.pairs] == splits.valid.fixed_pairs(slice(700))
     assert batches[0].width == max(len(pair.source) for pair in batches[0].pairs)
 
 
-def test_words_of_the_training_are_all_there_are(splits):
+def test_vocabulary_of_the_training_split_is_complete(splits):
     vocabulary = Vocabulary.of(pair.source for pair in splits.train.vocabulary_pairs())
     for split in splits:
-        for pair in split._draw(5000, 0, 9, 9, 9):
+        for pair in split._sample(5000, 0, 9, 9, 9):
             assert set(pair.source) <= set(vocabulary.words)
-    with pytest.raises(ValueError, match='words must be counted in the "train" split, got "test"'):
+    with pytest.raises(ValueError, match='the vocabulary must be built from the "train" split, got "test"'):
         splits.test.vocabulary_pairs()
 
 
-def test_script():
-    assert Dates.script.join(Dates.script.split("1998-05-03")) == "1998-05-03"
+def test_tokenizer():
+    assert Dates.tokenizer.detokenize(Dates.tokenizer.split("1998-05-03")) == "1998-05-03"

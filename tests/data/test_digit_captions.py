@@ -1,4 +1,4 @@
-"""Captioned digits: painted by the recipe, placed without overlap, truly described, and the same every time."""
+"""Captioned digits: rendering, positions without overlap, true captions, and reproducibility."""
 
 from itertools import islice
 
@@ -13,7 +13,7 @@ from glimpse.data.digit_grammar import Digit, judge
 from glimpse.data.vocabulary import Vocabulary
 from glimpse.errors import DataError
 
-# sha256 of the frozen sets: scores are comparable only as long as these never change.
+# sha256 of the fixed sets: scores are comparable only as long as these never change.
 DIGESTS = {
     "valid": "f0b032a74cca1a682ac4afd35b731067b6bec00290186946b7014ecee509c181",
     "test": "d082b8f135490b5d8d07f5cc2e961ee164f80373273a4925ba0b7d86db40a6b5",
@@ -38,13 +38,13 @@ def scenes_of(batch):
 
 
 def draw(data, *words, rows=1000):
-    return data._draw(9, *words, first_digits=np.arange(rows), num_captions=1)
+    return data._sample(9, *words, first_digits=np.arange(rows), num_captions=1)
 
 
-def test_images_follow_the_recipe():
+def test_images_match_the_reference_implementation():
     data = DigitCaptions(split="test", canvas=(70, 130), max_digits=4, num_distractors=5, distractor_size=9)
     scenes = draw(data, 1, 2, 3, rows=60)
-    batch = data._paint(scenes, data._captions(scenes))
+    batch = data._render(scenes, data._captions(scenes))
     assert batch.images.shape == (60, 1, 70, 130) and batch.images.dtype == torch.uint8
     assert batch.boxes.shape == (60, 4, 4) and batch.boxes.dtype == torch.float32
     assert batch.classes.shape == (60, 4) and batch.classes.dtype == torch.int64
@@ -88,7 +88,7 @@ def test_digits_do_not_overlap_and_lie_inside(canvas):
 
 
 def assert_distributed(draws, expected):
-    """Chi-square of draws of 0..len(expected)-1 within six standard deviations of what the weights let expect."""
+    """Draws of 0..len(expected)-1 have the expected weights, by a chi-square within six standard deviations."""
     expected = np.asarray(expected) / np.sum(expected) * len(draws)
     chi_square = ((np.bincount(draws, minlength=len(expected)) - expected) ** 2 / expected).sum()
     assert chi_square < (len(expected) - 1) + 6 * np.sqrt(2 * (len(expected) - 1))
@@ -112,7 +112,7 @@ def test_numbers_and_places_are_uniform():
 
 
 @pytest.mark.parametrize("split", DIGESTS)
-def test_frozen_sets_never_change(split):
+def test_fixed_sets_never_change(split):
     assert DigitCaptions(split=split).digest() == DIGESTS[split]
 
 
@@ -159,7 +159,7 @@ def test_scenes_do_not_repeat_within_an_epoch(valid):
     batches = list(valid.epoch(seed=0, epoch=0, batch_size=20))
     assert len(batches) == 100 and all(len(batch.images) == 20 for batch in batches)
     boxes = joined(batches).boxes
-    crowded = boxes[boxes[:, 2, 2] > 0]  # those with three digits or more: too many places to meet by chance
+    crowded = boxes[boxes[:, 2, 2] > 0]  # with three or more digits, equal positions are improbable
     assert len(crowded) > 900 and len(crowded.unique(dim=0)) == len(crowded)
 
 
@@ -172,13 +172,13 @@ def test_an_epoch_shows_every_first_digit_once():
     assert all(len(captions) == 1 for captions in batches[0].captions)
 
 
-def test_batches_have_captions_of_about_one_length_in_random_order(valid):
+def test_batches_have_captions_of_similar_length_in_random_order(valid):
     batches = list(valid.epoch(seed=0, epoch=0, batch_size=20))
     lengths = np.array([[len(caption) for (caption,) in batch.captions] for batch in batches])
     assert lengths.max(axis=1).sum() * 20 < 1.05 * lengths.sum()
     means = lengths.mean(axis=1)
     assert means.std() > 2
-    group = means[:32]  # the first that are sorted together
+    group = means[:32]  # the first group
     assert abs(np.corrcoef(group, np.arange(32))[0, 1]) < 0.5
 
 
@@ -208,8 +208,8 @@ def test_the_vocabulary_has_every_word_of_the_grammar():
     assert len(vocabulary) == 4 + 43
 
 
-def test_words_are_counted_in_training_data_alone(valid):
-    with pytest.raises(ValueError, match='words must be counted in the "train" split, got "valid"'):
+def test_vocabulary_is_built_from_the_training_split_only(valid):
+    with pytest.raises(ValueError, match='the vocabulary must be built from the "train" split, got "valid"'):
         valid.vocabulary_captions()
 
 
@@ -225,12 +225,12 @@ def test_words_are_counted_in_training_data_alone(valid):
         ({"distractor_size": 29}, r"distractor_size must be in 1\.\.28, got 29"),
     ],
 )
-def test_bad_arguments(arguments, message):
+def test_invalid_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         digit_captions(**arguments)
 
 
-def test_bad_visits(valid):
+def test_invalid_epoch_and_in_order_arguments(valid):
     with pytest.raises(ValueError, match="got rank 2 of world_size 2"):
         valid.epoch(seed=0, epoch=0, batch_size=10, rank=2, world_size=2)
     with pytest.raises(DataError, match="batch_size must be at most the 2000 examples .* got 2001"):

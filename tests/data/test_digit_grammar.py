@@ -1,4 +1,4 @@
-"""The grammar against sentences read by hand, a slow statement of what is true, and corrupted captions."""
+"""The grammar against sentences parsed by hand, a slow check of truth, and corrupted captions."""
 
 from collections import Counter
 from itertools import product
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from glimpse.data.digit_grammar import (
-    LONGEST,
+    MAX_WORDS,
     PLURAL,
     SINGULAR,
     Claims,
@@ -22,7 +22,7 @@ from glimpse.data.digit_grammar import (
 from glimpse.seeding import random_bits
 
 CANVAS = (84, 84)
-FINE = Verdict(grammatical=True, complete=True, true=True)
+VALID = Verdict(grammatical=True, complete=True, true=True)
 
 
 def digit(label, x, y):
@@ -31,14 +31,14 @@ def digit(label, x, y):
 
 def scenes(count, *, seed=0, labels=10, canvas=CANVAS):
     """Random scenes of 1 to 4 digits that do not overlap."""
-    draw = np.random.default_rng(seed)
-    made = []
-    while len(made) < count:
-        x, y = draw.integers(0, canvas[1] - 27, 4).tolist(), draw.integers(0, canvas[0] - 27, 4).tolist()
-        n = 1 + len(made) % 4
+    rng = np.random.default_rng(seed)
+    generated = []
+    while len(generated) < count:
+        x, y = rng.integers(0, canvas[1] - 27, 4).tolist(), rng.integers(0, canvas[0] - 27, 4).tolist()
+        n = 1 + len(generated) % 4
         if all(abs(x[i] - x[j]) >= 28 or abs(y[i] - y[j]) >= 28 for i in range(n) for j in range(i)):
-            made.append(tuple(digit(int(draw.integers(labels)), x[i], y[i]) for i in range(n)))
-    return made
+            generated.append(tuple(digit(int(rng.integers(labels)), x[i], y[i]) for i in range(n)))
+    return generated
 
 
 def five(scene, *, seed=0, canvas=CANVAS):
@@ -51,8 +51,8 @@ def slow_cell(one, canvas):
 
 
 def slow_truth(claims, scene, canvas):
-    """Tries every digit of the scene for every digit named, repeats included, and throws out what does not fit."""
-    owners = [index for index, noun in enumerate(claims.nouns) for _ in range(noun.count)]
+    """Try all assignments of digits of the scene to named digits."""
+    owners = [index for index, noun in enumerate(claims.nouns) for _ in range(noun.number)]
     for chosen in product(range(len(scene)), repeat=len(owners)):
         fits = len(set(chosen)) == len(chosen)
         for owner, index in zip(owners, chosen, strict=True):
@@ -131,9 +131,9 @@ def test_parse(sentence, nouns, relations):
         "a three a four",
         "a three at the top at the left",
         "at the top a three",
-        "a three at the top above a four",  # a place before a relation would be taken for either noun's
+        "a three at the top above a four",  # the place would be ambiguous between the nouns
         "at the top is a three at the top",
-        "at the top is a three and a four",  # "at the top" might be said of both
+        "at the top is a three and a four",  # the place would be ambiguous between the nouns
         "another three",
         "a four and another three",
         "there is a three is at the top",
@@ -145,13 +145,13 @@ def test_parse(sentence, nouns, relations):
         "in the middle",
     ],
 )
-def test_no_sentence(sentence):
+def test_ungrammatical_sentences(sentence):
     words = tuple(sentence.split())
     assert parse(words) is None
     assert judge(words, (digit(3, 0, 0),), CANVAS) == Verdict(grammatical=False, complete=False, true=False)
 
 
-def test_places_are_thirds_of_the_canvas_by_centres():
+def test_places_are_thirds_of_the_canvas_by_centers():
     names = {
         (0, 0): "at the top left",
         (0, 1): "at the top",
@@ -163,7 +163,7 @@ def test_places_are_thirds_of_the_canvas_by_centres():
         (2, 1): "at the bottom",
         (2, 2): "at the bottom right",
     }
-    # On a canvas 60 high and 90 wide centres are in the first third below 20 and 30, in the last from 40 and 60 on.
+    # On a canvas 60 high and 90 wide centers are in the first third below 20 and 30, in the last from 40 and 60 on.
     for (row, y), (column, x) in product([(0, 19), (1, 20), (1, 39), (2, 40)], [(0, 29), (1, 30), (1, 59), (2, 60)]):
         scene = (Digit(5, x - 3, y - 2, x + 3, y + 2),)
         for cell, name in names.items():
@@ -185,7 +185,7 @@ def test_places_are_thirds_of_the_canvas_by_centres():
         (0, 0, set()),
     ],
 )
-def test_relations_are_by_centres_and_clear(dx, dy, directions):
+def test_relations_compare_centers_with_a_margin(dx, dy, directions):
     scene = (digit(1, 40, 40), digit(2, 40 + dx, 40 + dy))
     relations = {"left": "left of", "right": "right of", "above": "above", "below": "below"}
     for direction, words in relations.items():
@@ -195,16 +195,16 @@ def test_relations_are_by_centres_and_clear(dx, dy, directions):
             assert judge(tuple(f"a one is to the {words} a two".split()), scene, (120, 120)) == verdict
 
 
-def test_a_plural_is_said_of_each():
+def test_statements_about_a_plural_hold_for_each():
     above, level = (
         (digit(9, 0, 0), digit(9, 40, 0), digit(4, 20, 50)),
         (digit(9, 0, 0), digit(9, 40, 50), digit(4, 0, 50)),
     )
     sentence = ("two", "nines", "above", "a", "four")
-    assert judge(sentence, above, CANVAS) == FINE
+    assert judge(sentence, above, CANVAS) == VALID
     assert judge(sentence, level, CANVAS) == (True, True, False)
     placed = ("two", "nines", "at", "the", "top", "left", "and", "a", "four")
-    assert judge(placed, above, (300, 300)) == FINE
+    assert judge(placed, above, (300, 300)) == VALID
     assert judge(placed, above, CANVAS) == (True, True, False)
 
 
@@ -213,32 +213,32 @@ def test_every_caption_is_a_true_and_complete_sentence():
         captions = five(scene, seed=index)
         assert len(set(captions)) == 5
         for caption in captions:
-            assert 2 <= len(caption) <= LONGEST
-            assert judge(caption, scene, CANVAS) == FINE
+            assert 2 <= len(caption) <= MAX_WORDS
+            assert judge(caption, scene, CANVAS) == VALID
 
 
 def test_few_labels_and_a_long_canvas():
-    # Many repeats: plurals, "another", chains that read the same backwards.
+    # Many repeated labels: plurals, "another", chains that read the same in reverse.
     for index, scene in enumerate(scenes(1000, seed=1, labels=2, canvas=(70, 150))):
         captions = five(scene, seed=index, canvas=(70, 150))
         assert len(set(captions)) == 5
-        assert all(judge(caption, scene, (70, 150)) == FINE for caption in captions)
+        assert all(judge(caption, scene, (70, 150)) == VALID for caption in captions)
 
 
-def test_judge_agrees_with_the_slow_statement_on_captions_of_other_scenes():
-    made = scenes(300, seed=2, labels=2)
+def test_judge_agrees_with_the_slow_check_on_captions_of_other_scenes():
+    generated = scenes(300, seed=2, labels=2)
     verdicts = Counter()
-    for index, scene in enumerate(made):
-        for caption in five(made[index - 4], seed=index):
+    for index, scene in enumerate(generated):
+        for caption in five(generated[index - 4], seed=index):
             verdict = judge(caption, scene, CANVAS)
             claims = parse(caption)
             named = Counter()
             for noun in claims.nouns:
-                named[noun.label] += noun.count
+                named[noun.label] += noun.number
             assert verdict.complete == (named == Counter(one.label for one in scene))
             assert verdict.true == slow_truth(claims, scene, CANVAS)
             verdicts[verdict] += 1
-    assert len(verdicts) == 3 and min(verdicts.values()) > 50  # incomplete, untrue, and true by chance
+    assert len(verdicts) == 3 and min(verdicts.values()) > 50  # incomplete, false, and true by coincidence
 
 
 def swapped(words, position, word):
@@ -276,7 +276,7 @@ def test_corrupted_captions_are_caught():
     assert flipped > 500 and moved > 300
 
 
-def test_a_digit_left_out_may_be_true():
+def test_an_incomplete_caption_may_be_true():
     scene = (digit(3, 0, 0), digit(7, 0, 50))
     assert judge(("a", "three", "at", "the", "top", "left"), scene, CANVAS) == (True, False, True)
     assert judge(("a", "three", "and", "a", "seven", "and", "a", "four"), scene, CANVAS) == (True, False, False)

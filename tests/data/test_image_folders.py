@@ -11,7 +11,7 @@ from glimpse.errors import DataError
 
 
 def save(path, *, value, size=(6, 9), mode="RGB"):
-    """Writes an image of one colour; size is (height, width)."""
+    """Writes an image of one color; size is (height, width)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     shape = size if mode == "L" else (*size, 3)
     Image.fromarray(np.full(shape, value, np.uint8)).save(path)
@@ -31,7 +31,7 @@ def contents(data, batch_size=4):
     return list(zip(values, torch.cat([batch.targets for batch in batches]).tolist(), strict=True))
 
 
-def test_folder_is_split_by_class_for_ever(tmp_path):
+def test_folder_has_a_fixed_stratified_split(tmp_path):
     fill(tmp_path, per_class=20)
     splits = image_folder(root=tmp_path, valid_fraction=0.1, test_fraction=0.25)
     found = [contents(data) for data in splits]
@@ -104,10 +104,10 @@ def test_a_class_may_be_called_train(tmp_path):
 
 
 def test_channels_and_size(tmp_path):
-    fill(tmp_path / "grey", mode="L")
+    fill(tmp_path / "gray", mode="L")
     fill(tmp_path / "rgb")
-    assert image_folder(root=tmp_path / "grey").train.image_shape == (1, 6, 9)
-    for folder, channels in (("grey", 3), ("rgb", 1)):
+    assert image_folder(root=tmp_path / "gray").train.image_shape == (1, 6, 9)
+    for folder, channels in (("gray", 3), ("rgb", 1)):
         data = image_folder(root=tmp_path / folder, channels=channels, size=(12, 5)).test
         batch = next(data.in_order(batch_size=2))
         assert data.image_shape == (channels, 12, 5) and batch.images.shape == (2, channels, 12, 5)
@@ -140,7 +140,7 @@ def test_other_size_is_named(tmp_path, workers):
         [contents(data) for data in splits]
     assert str(error.value) == (
         f"{tmp_path}/dog/odd.png is 5 x 4 (height x width) but the first image is 6 x 9; "
-        "set size=(height, width), data.size in a config, to resize all images"
+        "set size=(height, width) (data.size in a config) to resize all images"
     )
 
 
@@ -168,14 +168,14 @@ def test_sixteen_bit_image_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("label", [None, 2, -1])
-def test_bad_label_is_named(label):
-    part = Subset([(Image.new("L", (4, 4)), label)], np.arange(1), "Toy test")
-    data = make_splits(part, part, part, class_names=("a", "b"), size=None, channels=None, workers=0).test
+def test_invalid_label_is_named(label):
+    subset = Subset([(Image.new("L", (4, 4)), label)], np.arange(1), "Toy test")
+    data = make_splits(subset, subset, subset, class_names=("a", "b"), size=None, channels=None, workers=0).test
     with pytest.raises(DataError, match=rf"image 0 of Toy test must have a label in \[0, 2\), got {label}"):
         list(data.in_order(batch_size=1))
 
 
-def test_bad_folders(tmp_path):
+def test_invalid_folders(tmp_path):
     with pytest.raises(DataError, match=f"{tmp_path}/none is not a folder"):
         image_folder(root=tmp_path / "none")
     (tmp_path / "empty").mkdir()
@@ -190,7 +190,7 @@ def test_bad_folders(tmp_path):
         image_folder(root=tmp_path / "few")
     fill(tmp_path / "other" / "train", classes=("cat", "dog"))
     fill(tmp_path / "other" / "test", classes=("cat", "cow"))
-    with pytest.raises(DataError, match="other/test must have the same class folders .* only: cow, dog"):
+    with pytest.raises(DataError, match="other/test must have the same class folders .* in only one of them: cow, dog"):
         image_folder(root=tmp_path / "other")
 
 
@@ -206,7 +206,7 @@ def test_bad_folders(tmp_path):
         ({"valid_fraction": 0.5, "test_fraction": 0.5}, r"valid_fraction \+ test_fraction must be below 1"),
     ],
 )
-def test_bad_arguments(tmp_path, arguments, message):
+def test_invalid_arguments(tmp_path, arguments, message):
     with pytest.raises(ValueError, match=message):
         image_folder(root=tmp_path, **arguments)
 
@@ -263,9 +263,9 @@ def test_torchvision_validation_serves_as_test(tmp_path):
 def test_torchvision_errors(tmp_path):
     with pytest.raises(DataError, match="name must be one of CIFAR10, .*SVHN.*, got 'CIFAR11'"):
         torchvision_data(name="CIFAR11", root=tmp_path)
-    with pytest.raises(DataError, match=f"cannot open CIFAR10 in root {tmp_path}: .*; download=True"):
+    with pytest.raises(DataError, match=f"cannot open CIFAR10 in root {tmp_path}: .*; set download=True"):
         torchvision_data(name="CIFAR10", root=tmp_path)
-    with pytest.raises(DataError, match=f"cannot open Food101 in root {tmp_path}: .*; download=True"):
+    with pytest.raises(DataError, match=f"cannot open Food101 in root {tmp_path}: .*; set download=True"):
         torchvision_data(name="Food101", root=tmp_path)
     for name in ("FER2013", "ImageNet"):
         with pytest.raises(DataError, match=f"download must be False: torchvision cannot download {name}"):

@@ -1,4 +1,4 @@
-"""The embedded MNIST: its splits, and unpacking that survives whatever happens to the cache folder."""
+"""The embedded MNIST: its splits, and unpacking despite crashes, concurrency and corrupt files."""
 
 import gzip
 import hashlib
@@ -22,7 +22,7 @@ LOAD = "from glimpse.data import load_mnist; print(int(load_mnist('test')[1].sum
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """An empty cache folder, and nothing remembered from the usual one."""
+    """An empty cache folder, and no cached arrays of the default one."""
     monkeypatch.setenv("GLIMPSE_CACHE", str(tmp_path / "cache"))
     load_mnist.cache_clear()
     yield tmp_path / "cache"

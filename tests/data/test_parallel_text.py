@@ -1,10 +1,10 @@
-"""Translations from text files: what is in them, how one file is split, and what is wrong with other files."""
+"""Parallel text files: pairs, splits by hash, and error messages of invalid files."""
 
 import random
 
 import pytest
 
-from glimpse.data.parallel_text import parallel_files, tab_separated, tokenise_raw
+from glimpse.data.parallel_text import parallel_files, tab_separated, tokenize_raw
 from glimpse.data.sentence_pairs import SentencePair
 from glimpse.errors import DataError
 
@@ -44,10 +44,13 @@ def test_pairs_are_literal(tmp_path):
         SentencePair(("two", "dogs"), (("zwei", "hunde"),)),
         SentencePair(("a", "dog", "and", "a", "man"), (("ein", "hund", "und"),)),
     ]
-    assert splits.test.pairs[1] == SentencePair(("Men", "walk"), (("Männer", "gehen"),), ())  # left as it is
+    assert splits.test.pairs[1] == SentencePair(("Men", "walk"), (("Männer", "gehen"),), ())  # case is kept
     assert [len(split) for split in splits] == [3, 1, 2]
     assert [split.split for split in splits] == ["train", "valid", "test"]
-    assert splits.valid.script.split(" a  b. ") == ("a", "b.") and splits.valid.script.join(("a", ".")) == "a ."
+    assert (
+        splits.valid.tokenizer.split(" a  b. ") == ("a", "b.")
+        and splits.valid.tokenizer.detokenize(("a", ".")) == "a ."
+    )
 
 
 def test_the_other_direction(tmp_path):
@@ -55,13 +58,13 @@ def test_the_other_direction(tmp_path):
     assert splits.train.pairs[1] == SentencePair(("zwei", "hunde"), (("two", "dogs"),))
 
 
-def test_line_ends_and_a_mark_of_the_encoding(tmp_path):
+def test_line_ends_and_byte_order_mark(tmp_path):
     expected = [split.pairs for split in read(make_files(tmp_path / "unix"))]
     assert [split.pairs for split in read(make_files(tmp_path / "windows", end="\r\n"))] == expected
     file = file_of(tmp_path / "unix", "val", "en")
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().removesuffix(b"\n"))
     assert [split.pairs for split in read(tmp_path / "unix")] == expected
-    text = "a line\u2028and\x85more"  # other signs that some take for the end of a line
+    text = "a line\u2028and\x85more"  # Unicode line separators do not end a line
     make_files(tmp_path / "odd", {**LINES, "val": ([text], ["eine zeile"])})
     assert read(tmp_path / "odd").valid.pairs[0].source == ("a", "line", "and", "more")
 
@@ -81,8 +84,8 @@ def test_epochs(tmp_path):
     assert list(data.vocabulary_pairs()) == data.pairs
 
 
-def test_words_are_counted_in_training_only(tmp_path):
-    with pytest.raises(ValueError, match='words must be counted in the "train" split, got "valid"'):
+def test_vocabulary_is_built_from_the_training_split_only(tmp_path):
+    with pytest.raises(ValueError, match='the vocabulary must be built from the "train" split, got "valid"'):
         read(make_files(tmp_path)).valid.vocabulary_pairs()
 
 
@@ -90,15 +93,15 @@ def test_words_are_counted_in_training_only(tmp_path):
     ("name", "language", "content", "message"),
     [
         ("train", "de", None, "cannot read {file}: No such file or directory"),
-        ("val", "en", b"a dog\xff walks .\n", "{file}, line 1, must be UTF-8, but has other bytes: invalid start byte"),
-        ("train", "en", b"a\nb\n\xc3\n", "{file}, line 3, must be UTF-8, but has other bytes: unexpected end of data"),
+        ("val", "en", b"a dog\xff walks .\n", "{file}, line 1, must be UTF-8, got invalid bytes: invalid start byte"),
+        ("train", "en", b"a\nb\n\xc3\n", "{file}, line 3, must be UTF-8, got invalid bytes: unexpected end of data"),
         ("train", "en", b"a\n\nc\n", "{file}, line 2, must have words, got ''"),
         ("train", "de", b"a\nb\n \t\n", "{file}, line 3, must have words, got ' \\\\t'"),
-        ("train", "en", b"a\nb\n", "{file} and .*train.lc.norm.tok.de must have as many lines .*, got 2 and 3"),
-        ("val", "en", b"a <end> b\n", "{file}, line 1, must not have the word <end>, which means something else here"),
+        ("train", "en", b"a\nb\n", "{file} and .*train.lc.norm.tok.de must have the same number of lines, got 2 and 3"),
+        ("val", "en", b"a <end> b\n", "{file}, line 1, must not contain the special token <end>"),
     ],
 )
-def test_files_that_are_not_so(name, language, content, message, tmp_path):
+def test_invalid_files(name, language, content, message, tmp_path):
     file = file_of(make_files(tmp_path), name, language)
     if content is None:
         file.unlink()
@@ -110,7 +113,7 @@ def test_files_that_are_not_so(name, language, content, message, tmp_path):
 
 def test_empty_files(tmp_path):
     make_files(tmp_path, {**LINES, "val": ([], [])})
-    with pytest.raises(DataError, match="val.lc.norm.tok.en must have a line at least, got none"):
+    with pytest.raises(DataError, match="val.lc.norm.tok.en must have at least one line, got none"):
         read(tmp_path)
 
 
@@ -132,7 +135,7 @@ def test_empty_files(tmp_path):
     ],
 )
 def test_raw_text(text, words):
-    assert tokenise_raw(text) == tuple(words.split())
+    assert tokenize_raw(text) == tuple(words.split())
 
 
 def sentence(number):
@@ -159,21 +162,21 @@ def test_one_file_is_split_by_content(tmp_path):
     other = tab_separated(path=write_tsv(tmp_path / "b.tsv", lines), **options)
     assert split_of(first) == split_of(other)
     part = tab_separated(path=write_tsv(tmp_path / "c.tsv", lines[:500]), **options)
-    assert split_of(part).items() <= split_of(first).items()  # neither order nor other lines have a say
+    assert split_of(part).items() <= split_of(first).items()  # independent of the order and of other lines
     assert first.train.pairs[0].references == (("nummer", first.train.pairs[0].source[3]),)
-    assert first.train.script.split("Go on!") == ("go", "on", "!")
+    assert first.train.tokenizer.split("Go on!") == ("go", "on", "!")
 
 
 def test_pairs_of_one_source_stay_together(tmp_path):
     lines = []
     for number in range(300):
         lines += [f"Number {number}.\tNummer {number}", f"number {number} .\tDie Zahl {number}"]
-        lines += [f"NUMBER {number}.\tNummer {number}"]  # once more
+        lines += [f"NUMBER {number}.\tNummer {number}"]  # a duplicate
     random.Random(1).shuffle(lines)
     splits = tab_separated(path=write_tsv(tmp_path / "a.tsv", lines), valid_fraction=0.2, test_fraction=0.3)
     sources = [{pair.source for pair in split.pairs} for split in splits]
     assert sum(map(len, sources)) == len(set.union(*sources)) == 300
-    assert len(splits.train) == 2 * len(sources[0])  # each pair is one to learn from
+    assert len(splits.train) == 2 * len(sources[0])  # each pair is one training example
     for split in splits[1:]:
         assert len(split) == len({pair.source for pair in split.pairs})
         for pair in split.pairs:  # each source is scored once, with all references
@@ -189,16 +192,16 @@ def test_pairs_of_one_source_stay_together(tmp_path):
         (["a\tb", "c\t "], "{path}, line 2, must have words, got ' '"),
         (["a\tb", "\td"], "{path}, line 2, must have words, got ''"),
         (["a\tb", "c\td", ""], "{path}, line 3, must have a tab between source and target, got ''"),
-        (["a\tb"], "{path} must leave a pair for every split, but of 1 source sentences .* has none"),
-        ([], "{path} must leave a pair for every split, but of 0 source sentences train has none"),
+        (["a\tb"], "{path} must have a pair for every split, but of 1 source sentences .* has none"),
+        ([], "{path} must have a pair for every split, but of 0 source sentences train has none"),
     ],
 )
-def test_a_file_that_is_not_so(lines, message, tmp_path):
+def test_invalid_tsv(lines, message, tmp_path):
     path = write_tsv(tmp_path / "a.tsv", lines)
     with pytest.raises(DataError, match=message.format(path=path)):
         tab_separated(path=path, valid_fraction=0.1, test_fraction=0.1)
 
 
-def test_no_file(tmp_path):
+def test_missing_file(tmp_path):
     with pytest.raises(DataError, match=f"cannot read {tmp_path}/none.tsv: No such file or directory"):
         tab_separated(path=tmp_path / "none.tsv", valid_fraction=0.1, test_fraction=0.1)

@@ -16,7 +16,7 @@ from glimpse.seeding import Stream, permutation
 
 
 def picture(path, value=0, size=(6, 9), **options):
-    """Writes an image of one colour; size is (height, width)."""
+    """Writes an image of one color; size is (height, width)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", size[::-1], (value, value, value)).save(path, **options)
 
@@ -27,7 +27,7 @@ def caption(image, number):
 
 
 def make_coco(root, *, train=40, valid=6, captions=3, year=2017):
-    """COCO's folders; image i is of colour i, those of val go on counting; their ids are 1000 - i."""
+    """COCO's folders; image i is of color i, those of val go on counting; their ids are 1000 - i."""
     (root / "annotations").mkdir(parents=True, exist_ok=True)
     first = 0
     for name, count in ((f"train{year}", train), (f"val{year}", valid)):
@@ -45,7 +45,7 @@ def make_coco(root, *, train=40, valid=6, captions=3, year=2017):
 
 
 def make_karpathy(root, splits, *, folder=None):
-    """Karpathy's file for images of colours 0, 1, ..., one for each name of a split."""
+    """Karpathy's file for images of colors 0, 1, ..., one for each name of a split."""
     images = []
     for i, split in enumerate(splits):
         picture(root / (folder or "") / f"{i}.png", i)
@@ -64,7 +64,7 @@ def edit(path, change):
     path.write_text(json.dumps(content))
 
 
-def colours(batches):
+def colors(batches):
     return [batch.images[:, 0, 0, 0].tolist() for batch in batches]
 
 
@@ -89,7 +89,7 @@ def splits(coco):
 
 def test_coco_splits(coco, splits):
     assert [len(data) for data in splits] == [32, 8, 6]
-    train, valid, test = (colours([all_of(data)])[0] for data in splits)
+    train, valid, test = (colors([all_of(data)])[0] for data in splits)
     assert train == sorted(train) and valid == sorted(valid) and test == list(range(40, 46))  # as in the file
     assert sorted(train + valid) == list(range(40))
     assert valid == sorted(permutation(Stream.HOLD_OUT, 0, size=40)[:8].tolist())
@@ -109,8 +109,8 @@ def test_coco_of_another_year(tmp_path):
 def test_references_belong_to_their_image(splits):
     for data in splits:
         batch = all_of(data)
-        for colour, captions in zip(batch.images[:, 0, 0, 0].tolist(), batch.captions, strict=True):
-            assert captions == [tokenize_ptb(caption(colour, n)) for n in range(3)]
+        for color, captions in zip(batch.images[:, 0, 0, 0].tolist(), batch.captions, strict=True):
+            assert captions == [tokenize_ptb(caption(color, n)) for n in range(3)]
         assert batch.images.shape == (len(data), 3, 4, 4) and batch.images.dtype == torch.uint8
         assert batch.boxes.shape == (len(data), 0, 4) and batch.boxes.dtype == torch.float32
         assert batch.classes.shape == (len(data), 0) and batch.classes.dtype == torch.int64
@@ -121,15 +121,15 @@ def test_in_order_does_not_depend_on_batch_size(splits):
     assert torch.equal(by_1.images, by_7.images) and by_1.captions == by_7.captions and len(by_1.images) == 20
 
 
-def test_words_are_counted_in_training_data_alone(splits):
+def test_vocabulary_is_built_from_the_training_split_only(splits):
     captions = list(splits.train.vocabulary_captions())
     assert captions == [one for captions in all_of(splits.train).captions for one in captions]
     assert len(captions) == 96
-    with pytest.raises(ValueError, match='words must be counted in the "train" split, got "valid"'):
+    with pytest.raises(ValueError, match='the vocabulary must be built from the "train" split, got "valid"'):
         splits.valid.vocabulary_captions()
 
 
-def test_words_are_kept_once(splits):
+def test_words_are_interned(splits):
     assert len({id(word) for words in splits.train.vocabulary_captions() for word in words if word == "more"}) == 1
 
 
@@ -137,7 +137,7 @@ def test_words_are_kept_once(splits):
 def test_karpathy_splits(tmp_path, folder):
     root = make_karpathy(tmp_path / "data", ["test", "train", "restval", "val", "train"], folder=folder)
     splits = karpathy_captions(root=root, annotations="dataset.json", size=(4, 4))
-    assert [colours([all_of(data)])[0] for data in splits] == [[1, 2, 4], [3], [0]]
+    assert [colors([all_of(data)])[0] for data in splits] == [[1, 2, 4], [3], [0]]
     assert splits.train.files == tuple(root / (folder or "") / f"{i}.png" for i in (1, 2, 4))
     assert all_of(splits.valid).captions == [[tokenize_ptb(caption(3, 0)), tokenize_ptb(caption(3, 1))]]
     moved = tmp_path / "elsewhere.json"
@@ -155,19 +155,19 @@ def test_captions_without_words_are_dropped(tmp_path):
 
 
 def make_photos(tmp_path, lengths, split="train"):
-    """Images of colours 0, 1, ... with captions of given lengths that say which image it is."""
+    """Images of colors 0, 1, ... with captions of given lengths that say which image it is."""
     photos = []
-    for i, some in enumerate(lengths):
+    for i, image_lengths in enumerate(lengths):
         picture(tmp_path / f"{i}.png", i, size=(1, 1))
-        photos.append(Photo(tmp_path / f"{i}.png", tuple((str(i), *["x"] * (n - 1)) for n in some)))
+        photos.append(Photo(tmp_path / f"{i}.png", tuple((str(i), *["x"] * (n - 1)) for n in image_lengths)))
     return PhotoCaptions(split=split, photos=photos, size=(1, 1))
 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
     """240 images with one to four captions of 1 to 40 words."""
-    chance = np.random.default_rng(0)
-    lengths = [chance.integers(1, 41, size=chance.integers(1, 5)).tolist() for _ in range(240)]
+    rng = np.random.default_rng(0)
+    lengths = [rng.integers(1, 41, size=rng.integers(1, 5)).tolist() for _ in range(240)]
     return make_photos(tmp_path_factory.mktemp("many"), lengths)
 
 
@@ -176,43 +176,43 @@ def test_an_epoch_shows_every_image_once_with_one_of_its_captions(many):
     assert len(batches) == 48
     seen = joined(batches)
     assert sorted(seen.images[:, 0, 0, 0].tolist()) == list(range(240))
-    for colour, captions in zip(seen.images[:, 0, 0, 0].tolist(), seen.captions, strict=True):
-        assert len(captions) == 1 and captions[0][0] == str(colour) and captions[0] in many.captions[colour]
+    for color, captions in zip(seen.images[:, 0, 0, 0].tolist(), seen.captions, strict=True):
+        assert len(captions) == 1 and captions[0][0] == str(color) and captions[0] in many.captions[color]
     assert len(list(many.epoch(seed=0, epoch=0, batch_size=100))) == 2  # the incomplete one is dropped
 
 
-def test_every_caption_is_drawn_equally_often(tmp_path):
+def test_every_caption_is_sampled_equally_often(tmp_path):
     data = make_photos(tmp_path, [[1, 2, 3, 4]] * 20)
-    drawn = [
+    sampled = [
         len(words)
         for epoch in range(40)
         for batch in data.epoch(seed=1, epoch=epoch, batch_size=20)
         for (words,) in batch.captions
     ]
-    counts = np.bincount(drawn)[1:]  # of 800; within five standard deviations
+    counts = np.bincount(sampled)[1:]  # of 800; within five standard deviations
     assert len(counts) == 4 and (np.abs(counts - 200) < 5 * np.sqrt(800 * 3 / 16)).all()
 
 
 def test_an_epoch_depends_on_seed_and_number_and_split_alone(many):
-    def drawn(data, **options):
+    def sampled(data, **options):
         batch = joined(data.epoch(batch_size=6, **options))
-        return colours([batch])[0], batch.captions
+        return colors([batch])[0], batch.captions
 
-    whole = drawn(many, seed=1, epoch=2)
+    whole = sampled(many, seed=1, epoch=2)
     state = torch.get_rng_state()
     np.random.seed(9)
-    assert drawn(many, seed=1, epoch=2) == whole
+    assert sampled(many, seed=1, epoch=2) == whole
     assert torch.equal(state, torch.get_rng_state())
     photos = [Photo(file, captions) for file, captions in zip(many.files, many.captions, strict=True)]
     other_split = PhotoCaptions(split="valid", photos=photos, size=(1, 1))
     for other in (
-        drawn(many, seed=1, epoch=3),
-        drawn(many, seed=2, epoch=2),
-        drawn(other_split, seed=1, epoch=2),
+        sampled(many, seed=1, epoch=3),
+        sampled(many, seed=2, epoch=2),
+        sampled(other_split, seed=1, epoch=2),
     ):
         assert other[0] != whole[0]
         by_image = [dict(zip(images, captions, strict=True)) for images, captions in (whole, other)]
-        assert by_image[0] != by_image[1]  # other captions, not only another order
+        assert by_image[0] != by_image[1]  # different captions, not only a different order
 
 
 def test_batches_are_sorted_by_length_in_groups_of_32(many):
@@ -267,7 +267,7 @@ def test_a_photo_covers_the_size_and_keeps_its_middle(tmp_path):
         load_photo(tmp_path / "wide.png", (10, 80)).permute(1, 2, 0), gradient(40, 80)[15:25, :]
     )
     half = load_photo(tmp_path / "wide.png", (20, 20)).permute(1, 2, 0).numpy().astype(int)
-    # A triangle of four pixels' width, inside: the mean of two neighbours, which is a half that is rounded.
+    # A triangle of four pixels' width, inside: the mean of two neighbors, which is a half that is rounded.
     inside = np.abs(half - (gradient(40, 80)[::2, 20:60:2] + [0.5, 0.5, 0]))[1:-1]
     assert inside.max() <= 0.5
 
@@ -281,15 +281,15 @@ def test_scaling_does_not_alias(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["L", "P", "CMYK", "RGBA", "LA", "1", "transparent"])
-def test_any_kind_of_image_becomes_colour(tmp_path, mode):
-    grey = Image.new("RGB", (8, 6), (255, 255, 255)) if mode == "1" else Image.new("RGB", (8, 6), (102, 102, 102))
+def test_every_image_mode_becomes_rgb(tmp_path, mode):
+    gray = Image.new("RGB", (8, 6), (255, 255, 255)) if mode == "1" else Image.new("RGB", (8, 6), (102, 102, 102))
     path = tmp_path / ("photo.jpg" if mode in ("L", "CMYK") else "photo.png")
     if mode == "transparent":
-        grey.convert("P").save(path, transparency=bytes(range(256)))
+        gray.convert("P").save(path, transparency=bytes(range(256)))
     else:
-        grey.convert(mode).save(path)
+        gray.convert(mode).save(path)
     found = load_photo(path, (6, 8))
-    assert found.shape == (3, 6, 8) and (found.int() - grey.getpixel((0, 0))[0]).abs().max() <= 3
+    assert found.shape == (3, 6, 8) and (found.int() - gray.getpixel((0, 0))[0]).abs().max() <= 3
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -316,7 +316,7 @@ def test_a_photo_is_upright(tmp_path, orientation):
     assert (found.int() - torch.tensor([[250, 0, 0], [0, 120, 0]])).abs().max() <= 6
 
 
-def test_a_photo_decoded_small_is_as_good(tmp_path):
+def test_a_photo_decoded_at_reduced_size_is_as_good(tmp_path):
     """Close to the whole photo decoded and scaled, though its detail is as fine as the sizes can show."""
     coarse = Image.fromarray(np.random.default_rng(0).integers(0, 256, (96, 128, 3), np.uint8))
     coarse.resize((640, 480), Image.Resampling.BICUBIC).save(tmp_path / "photo.jpg", quality=95, subsampling=0)
@@ -373,7 +373,7 @@ def test_broken_images_are_left_out(tmp_path, capsys, workers):
     second.unlink()
     bare = 1000 - int(third.stem)
     edit(path, lambda content: [one.update(caption="!") for one in content["annotations"] if one["image_id"] == bare])
-    splits = coco_captions(root=root, size=(4, 4), broken="skip", workers=workers)
+    splits = coco_captions(root=root, size=(4, 4), on_broken_image="skip", workers=workers)
     kept = [[file for file in data.files if file not in (first, second, third)] for data in whole]
     assert [list(data.files) for data in splits] == kept  # every other one is where it was
     assert splits.train.skipped[0].startswith(f"cannot read {first}: ")
@@ -384,10 +384,10 @@ def test_broken_images_are_left_out(tmp_path, capsys, workers):
     assert all(str(file) in err for file in (first, second, third)) and not err.endswith("...\n")
     for data, files in zip(splits, kept, strict=True):
         batch = all_of(data)
-        assert colours([batch])[0] == [int(file.stem) for file in files]
+        assert colors([batch])[0] == [int(file.stem) for file in files]
         assert [captions[0] for captions in batch.captions] == [tokenize_ptb(caption(int(f.stem), 0)) for f in files]
     fourth.unlink()
-    coco_captions(root=root, size=(4, 4), broken="skip")
+    coco_captions(root=root, size=(4, 4), on_broken_image="skip")
     err = capsys.readouterr().err
     assert err.startswith("Left out 4 of 40 ") and err.endswith("; ...\n")
 
@@ -395,13 +395,13 @@ def test_broken_images_are_left_out(tmp_path, capsys, workers):
 def test_an_empty_split_is_refused(tmp_path):
     root = make_karpathy(tmp_path, ["train", "val", "test"])
     (root / "1.png").unlink()
-    with pytest.raises(DataError, match=r"dataset.json must leave an image .* but valid has none \(1 left out\)"):
-        karpathy_captions(root=root, annotations="dataset.json", broken="skip")
+    with pytest.raises(DataError, match=r"dataset.json must have an image .* but valid has none \(1 left out\)"):
+        karpathy_captions(root=root, annotations="dataset.json", on_broken_image="skip")
     make_karpathy(tmp_path, ["train", "val"])
     with pytest.raises(DataError, match="but test has none$"):
         karpathy_captions(root=root, annotations="dataset.json")
     make_coco(tmp_path, train=1, valid=1)
-    with pytest.raises(DataError, match="annotations must leave an image for every split, but train has none$"):
+    with pytest.raises(DataError, match="annotations must have an image for every split, but train has none$"):
         coco_captions(root=tmp_path)
 
 
@@ -414,7 +414,7 @@ def test_missing_images_are_counted(tmp_path):
     assert str(error.value) == (
         f"2 of the 10 images of {root}/annotations/captions_train2017.json cannot be used: "
         f"{root}/train2017/0003.png is missing; {root}/train2017/0007.png is missing; "
-        'broken="skip", data.broken in a config, leaves such images out'
+        'set on_broken_image="skip" (data.on_broken_image in a config) to leave them out'
     )
 
 
@@ -427,12 +427,12 @@ def test_images_without_captions_are_an_error(tmp_path):
 
 
 def test_missing_folders(tmp_path):
-    with pytest.raises(DataError, match=f"the data's root must be a folder of images, but {tmp_path}/none is not"):
+    with pytest.raises(DataError, match=f"root must be a folder of images, but {tmp_path}/none is not"):
         coco_captions(root=tmp_path / "none")
     with pytest.raises(DataError, match=f"root must be a folder of images, but {tmp_path}/none is not"):
         karpathy_captions(root=tmp_path / "none", annotations="dataset.json")
     root = make_coco(tmp_path / "coco", train=4, valid=1)
-    with pytest.raises(DataError, match="COCO's folder of images must be .*, but .*/train2014 is not a folder"):
+    with pytest.raises(DataError, match="root/train2014 must be .*, but .*/train2014 is not a folder"):
         coco_captions(root=root, year=2014)
     (root / "annotations" / "captions_val2017.json").unlink()
     with pytest.raises(DataError, match="cannot read the captions in .*/captions_val2017.json: No such file"):
@@ -444,17 +444,17 @@ def test_missing_folders(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c: c.pop("images"), "it must have a list images"),
-        (lambda c: c.update(images={}), "it must have a list images"),
-        (lambda c: c.pop("annotations"), "it must have a list annotations"),
-        (lambda c: c["images"].append(5), r"images\[3\].id must be a whole number, got None"),
-        (lambda c: c["images"][1].update(id="7"), r"images\[1\].id must be a whole number, got '7'"),
-        (lambda c: c["images"][2].pop("file_name"), r"images\[2\].file_name must be a text, got None"),
-        (lambda c: c["images"][2].update(id=1000), "every image must have an id of its own, but some share one"),
-        (lambda c: c["annotations"][0].pop("caption"), r"annotations\[0\].caption must be a text, got None"),
+        (lambda c: c.pop("images"), "images must be a list"),
+        (lambda c: c.update(images={}), "images must be a list"),
+        (lambda c: c.pop("annotations"), "annotations must be a list"),
+        (lambda c: c["images"].append(5), r"images\[3\].id must be an integer, got None"),
+        (lambda c: c["images"][1].update(id="7"), r"images\[1\].id must be an integer, got '7'"),
+        (lambda c: c["images"][2].pop("file_name"), r"images\[2\].file_name must be a string, got None"),
+        (lambda c: c["images"][2].update(id=1000), "ids of images must be unique, got duplicates"),
+        (lambda c: c["annotations"][0].pop("caption"), r"annotations\[0\].caption must be a string, got None"),
         (
             lambda c: c["annotations"][4].update(image_id=5),
-            r"annotations\[4\].image_id must be the id of one of the images, got 5",
+            r"annotations\[4\].image_id must be the id of an image, got 5",
         ),
     ],
 )
@@ -469,17 +469,17 @@ def test_broken_coco_file(tmp_path, change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c: c.pop("images"), "it must have a list images"),
-        (lambda c: c["images"][1].pop("filename"), r"images\[1\].filename must be a text, got None"),
+        (lambda c: c.pop("images"), "images must be a list"),
+        (lambda c: c["images"][1].pop("filename"), r"images\[1\].filename must be a string, got None"),
         (lambda c: c["images"][1].update(sentences="x"), r"images\[1\].sentences must be a list, got 'x'"),
-        (lambda c: c["images"][1].update(filepath=3), r"images\[1\].filepath must be a text, got 3"),
+        (lambda c: c["images"][1].update(filepath=3), r"images\[1\].filepath must be a string, got 3"),
         (
             lambda c: c["images"][2].update(split="dev"),
             r"images\[2\].split must be one of train, restval, val, test, got 'dev'",
         ),
         (
             lambda c: c["images"][2]["sentences"][1].update(raw=[1]),
-            r"images\[2\].sentences\[1\].raw must be a text, got \[1\]",
+            r"images\[2\].sentences\[1\].raw must be a string, got \[1\]",
         ),
     ],
 )
@@ -491,9 +491,9 @@ def test_broken_karpathy_file(tmp_path, change, message):
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"[" * 100_000], ids=["empty", "cut", "bytes", "deep"])
-def test_no_json(tmp_path, content):
+def test_invalid_json(tmp_path, content):
     (tmp_path / "dataset.json").write_bytes(content)
-    with pytest.raises(DataError, match="dataset.json is broken: it must be JSON, but "):
+    with pytest.raises(DataError, match="dataset.json must be valid JSON: "):
         karpathy_captions(root=tmp_path, annotations="dataset.json")
 
 
@@ -502,13 +502,13 @@ def test_no_json(tmp_path, content):
     [
         ({"size": (0, 5)}, r"size must be a positive \(height, width\), got \(0, 5\)"),
         ({"size": (5,)}, "size must be a positive"),
-        ({"broken": "ignore"}, 'broken must be "error" or "skip", got \'ignore\''),
+        ({"on_broken_image": "ignore"}, 'on_broken_image must be "error" or "skip", got \'ignore\''),
         ({"workers": -1}, "workers must not be negative, got -1"),
         ({"year": 2015}, "year must be 2014 or 2017, got 2015"),
         ({"valid_fraction": 0.0}, "valid_fraction must be between 0 and 1, got 0.0"),
         ({"valid_fraction": 1.0}, "valid_fraction must be between 0 and 1, got 1.0"),
     ],
 )
-def test_bad_arguments(tmp_path, arguments, message):
+def test_invalid_arguments(tmp_path, arguments, message):
     with pytest.raises(ValueError, match=message):
         coco_captions(root=tmp_path, **arguments)

@@ -1,4 +1,4 @@
-"""Words of sentences, written out by hand, and numbers of words."""
+"""Tokenization against literal examples, and conversion of tokens to ids and back."""
 
 import pytest
 import torch
@@ -33,11 +33,11 @@ from glimpse.data.vocabulary import END, PAD, SPECIAL, START, UNKNOWN, Vocabular
         ("the first.", "the first"),
     ],
 )
-def test_tokenise(text, words):
+def test_tokenize_ptb(text, words):
     assert tokenize_ptb(text) == tuple(words.split())
 
 
-def test_tokenising_words_again_changes_nothing():
+def test_tokenization_is_idempotent():
     words = tokenize_ptb("The cat's 3,000 t-shirts can't be at 5:30 in the U.S. & 20% of 1/2")
     assert "'s" in words and "n't" in words and tokenize_ptb(" ".join(words)) == words
 
@@ -80,13 +80,13 @@ def test_decode_stops_at_the_end():
     assert vocabulary.decode([]) == ()
 
 
-@pytest.mark.parametrize("number", [-1, 6])
-def test_unknown_numbers(number):
-    with pytest.raises(ValueError, match=rf"ids must be in 0\.\.5, got {number}"):
-        Vocabulary(("c", "a")).decode([4, number])
+@pytest.mark.parametrize("token_id", [-1, 6])
+def test_invalid_ids(token_id):
+    with pytest.raises(ValueError, match=rf"ids must be in 0\.\.5, got {token_id}"):
+        Vocabulary(("c", "a")).decode([4, token_id])
 
 
-def test_bad_words():
+def test_invalid_vocabularies():
     with pytest.raises(ValueError, match="got more than once: a, b"):
         Vocabulary(("b", "a", "c", "a", "b"))
     with pytest.raises(ValueError, match="must not be one of <pad>, .* got <end>"):

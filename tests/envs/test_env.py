@@ -1,4 +1,4 @@
-"""One environment: what is seen, done, earned and drawn, and Gymnasium's conventions."""
+"""One environment: observations, actions, rewards, rendering, and Gymnasium's conventions."""
 
 import copy
 import math
@@ -40,16 +40,16 @@ def tiny_env(targets=TARGETS, channels=1, **options):
     return GlimpseEnv(data=tiny_data(targets, channels), **{**OPTIONS, **options})
 
 
-def act(x=0.0, y=0.0, label=0, **more):
+def action_at(x=0.0, y=0.0, label=0, **more):
     return {"location": np.array([x, y], np.float32), "label": label, **more}
 
 
-def flat_act(x, y, *scores):
+def flat_action(x, y, *scores):
     return np.array([x, y, *scores], np.float32)
 
 
 def locations(env, *actions):
-    """Where an agent gets to from the centre."""
+    """The locations after some actions, from the center."""
     env.reset(options={"index": 0})
     return [env.step(action)[0]["location"].tolist() for action in actions]
 
@@ -65,7 +65,7 @@ def test_every_id_passes_the_check_of_gymnasium(name):
 @pytest.mark.parametrize("name", IDS)
 def test_every_id_passes_the_check_of_stable_baselines(name):
     checker = pytest.importorskip("stable_baselines3.common.env_checker")
-    # Stable-Baselines3 has no agent for dictionary actions and says so; its check of the interface remains.
+    # Stable-Baselines3 warns that it has no agent for dictionary actions; it checks the interface all the same.
     checker.check_env(gymnasium.make(name).unwrapped, warn="flat" in name)
 
 
@@ -108,7 +108,7 @@ def test_ids_and_their_spaces():
     assert env.unwrapped.game.images.shape == (1, 1, 100, 100)
 
 
-def test_importing_registers_and_does_no_more():
+def test_importing_only_registers():
     code = "import sys, gymnasium, glimpse.envs as e; gymnasium.spec(e.IDS[0]); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
@@ -131,24 +131,24 @@ def test_same_seed_same_episodes():
                 assert np.array_equal(one[0][key], two[0][key])
             assert one[1:] == two[1:]
             one, two = (env.step(env.action_space.sample()) for env in (first, second))
-    assert len(set(seen)) == 3  # a reset without a seed goes on
+    assert len(set(seen)) == 3  # a reset without a seed continues the random stream
     assert first.reset(seed=8)[1] != first.reset(seed=7)[1]
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_copies_go_on_where_the_original_is(clone):
+def test_copies_continue_from_the_state_of_the_original(clone):
     env = gymnasium.make("glimpse/Cluttered60-v0")
     env.reset(seed=1)
-    env.step(act(0.5, 0.5, 3))
+    env.step(action_at(0.5, 0.5, 3))
     assert len(pickle.dumps(env)) < 50_000  # without the data set
     twin = clone(env)
     for x in (0.1, -0.7):
-        ours, theirs = env.step(act(x, x, 4)), twin.step(act(x, x, 4))
+        ours, theirs = env.step(action_at(x, x, 4)), twin.step(action_at(x, x, 4))
         assert np.array_equal(ours[0]["glimpse"], theirs[0]["glimpse"]) and ours[1:] == theirs[1:]
     (ours, ours_info), (theirs, theirs_info) = env.reset(), twin.reset()
     assert np.array_equal(ours["glimpse"], theirs["glimpse"]) and ours_info == theirs_info
-    twin.step(act(1.0, 1.0))
-    assert env.unwrapped.game.step == 0  # they have nothing in common but the data
+    twin.step(action_at(1.0, 1.0))
+    assert env.unwrapped.game.num_actions == 0  # they have nothing in common but the data
 
 
 def test_closing_twice_is_allowed():
@@ -157,7 +157,7 @@ def test_closing_twice_is_allowed():
     env.close()
 
 
-# What is seen
+# Observations
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -172,7 +172,7 @@ def test_a_glimpse_is_that_of_the_sensor(channels):
         assert torch.equal(torch.from_numpy(observation["glimpse"]), expected)
         assert env.observation_space.contains(observation)
         following = {0.0: (-0.9, 0.4), -0.9: (1.0, -1.0), 1.0: (0.0, 0.0)}[x]
-        observation = env.step(act(*following))[0]
+        observation = env.step(action_at(*following))[0]
     assert env.observation_space["glimpse"].shape == (2 * channels, 4, 4)
 
 
@@ -183,19 +183,19 @@ def test_a_new_episode_shows_its_own_image():
         observation, _ = env.reset(options={"index": index})
         view = Sensor(patch_size=12, num_scales=3).view(data.select([index]).images)
         assert torch.equal(torch.from_numpy(observation["glimpse"]), view.at(torch.zeros(1, 2))[0])
-        observation = env.step(act(0.5, -0.25))[0]
+        observation = env.step(action_at(0.5, -0.25))[0]
         assert torch.equal(torch.from_numpy(observation["glimpse"]), view.at(torch.tensor([[0.5, -0.25]]))[0])
 
 
 def test_the_first_patch_is_a_crop():
     env = tiny_env(num_scales=1)
     env.reset(options={"index": 1})
-    glimpse = env.step(act(0.0, 0.2))[0]["glimpse"]  # pixel (7, 6) is the middle
+    glimpse = env.step(action_at(0.0, 0.2))[0]["glimpse"]  # pixel (7, 6) is the middle
     crop = draw_bytes(5, 1, 10, 14)[1, :, 4:8, 5:9].numpy() / 255
     np.testing.assert_allclose(glimpse, crop, atol=1e-6)
 
 
-def test_the_flat_observation_is_the_same_in_a_line():
+def test_the_flat_observation_is_the_concatenation():
     flat, dictionary = tiny_env(flat=True, answer="scores"), tiny_env()
     line, seen = flat.reset(options={"index": 2})[0], dictionary.reset(options={"index": 2})[0]
     for step in range(4):
@@ -203,15 +203,15 @@ def test_the_flat_observation_is_the_same_in_a_line():
         assert np.array_equal(line, expected) and line.dtype == np.float32
         assert flat.observation_space.contains(line)
         if step < 3:
-            line, seen = flat.step(flat_act(0.3, step / 3, 0, 0, 0))[0], dictionary.step(act(0.3, step / 3))[0]
+            line, seen = flat.step(flat_action(0.3, step / 3, 0, 0, 0))[0], dictionary.step(action_at(0.3, step / 3))[0]
 
 
-def test_step_counts_actions_and_the_last_place_is_not_looked_at():
+def test_step_counts_actions_and_the_last_location_is_not_looked_at():
     env = tiny_env()
     observation, _ = env.reset(options={"index": 0})
     steps, places, ends = [observation["step"]], [], []
     for x in (0.25, 0.5, 0.75):
-        observation, _, terminated, truncated, _ = env.step(act(x, x))
+        observation, _, terminated, truncated, _ = env.step(action_at(x, x))
         steps.append(observation["step"])
         places.append(observation["location"][0])
         ends.append(terminated)
@@ -220,15 +220,15 @@ def test_step_counts_actions_and_the_last_place_is_not_looked_at():
     assert places == [0.25, 0.5, 0.5]
     assert ends == [False, False, True]
     with pytest.raises(ResetNeeded, match="call reset"):
-        env.step(act())
+        env.step(action_at())
 
 
-def test_acting_before_the_first_reset_is_refused():
+def test_stepping_before_the_first_reset_raises():
     with pytest.raises(ResetNeeded, match="call reset"):
-        tiny_env().step(act())
+        tiny_env().step(action_at())
 
 
-# Which image
+# Examples
 
 
 def test_index_chooses_the_example_as_it_is_scored():
@@ -243,7 +243,7 @@ def test_index_chooses_the_example_as_it_is_scored():
 
 
 @pytest.mark.parametrize("split", ["valid", "test"])
-def test_splits_other_than_training_show_what_is_scored(split):
+def test_splits_other_than_training_show_the_scored_examples(split):
     env = gymnasium.make("glimpse/Cluttered60-v0", split=split).unwrapped
     images = []
     for seed in range(3):
@@ -253,7 +253,7 @@ def test_splits_other_than_training_show_what_is_scored(split):
         assert torch.equal(env.game.images, images[-1])
 
 
-def test_training_draws_the_clutter_anew():
+def test_training_draws_new_clutter():
     env = gymnasium.make("glimpse/Cluttered60-v0").unwrapped
     data = env.game.episodes.data
     _, info = env.reset(seed=0)
@@ -261,7 +261,7 @@ def test_training_draws_the_clutter_anew():
     assert info["target"] == data._labels[info["index"]]
     env.reset(options={"index": info["index"]})
     assert not torch.equal(env.game.images, drawn)
-    # Without clutter, the digit is all there is, wherever it lies.
+    # Without clutter, the digit is the only content, at any place.
     env = gymnasium.make("glimpse/Translated60-v0").unwrapped
     _, info = env.reset(seed=0)
     assert env.game.images.sum() == data._images[info["index"]].sum()
@@ -278,7 +278,7 @@ def test_all_examples_and_all_layouts_are_drawn():
     assert layout is None and set(index) == set(range(5))
 
 
-def test_data_by_keyword_config_splits_or_set(tmp_path):
+def test_data_by_keyword_settings_splits_or_dataset(tmp_path):
     env = gymnasium.make("glimpse/Cluttered60-v0", num_digits=2, target="sum", canvas=[40, 50])
     assert env.action_space["label"].n == 19 and env.unwrapped.game.images.shape == (1, 1, 40, 50)
     env = GlimpseEnv(data=ClutteredMNISTSettings(canvas=30), num_distractors=0)
@@ -313,22 +313,22 @@ def test_wrong_options_of_reset(options, message):
         tiny_env().reset(options=options)
 
 
-# What an action does
+# Actions
 
 
 def test_absolute_motion_and_its_clipping():
-    assert locations(tiny_env(), act(0.5, -0.25), act(3.0, -1.5)) == [[0.5, -0.25], [1.0, -1.0]]
-    assert locations(tiny_env(margin=0.5), act(3.0, -1.25)) == [[1.5, -1.25]]
+    assert locations(tiny_env(), action_at(0.5, -0.25), action_at(3.0, -1.5)) == [[0.5, -0.25], [1.0, -1.0]]
+    assert locations(tiny_env(margin=0.5), action_at(3.0, -1.25)) == [[1.5, -1.25]]
 
 
 def test_relative_motion():
-    ways = [act(0.5, -0.25), act(0.25, -0.5), act(7.0, -1.0)]
+    ways = [action_at(0.5, -0.25), action_at(0.25, -0.5), action_at(7.0, -1.0)]
     assert locations(tiny_env(motion="relative", num_glimpses=9), *ways) == [[0.5, -0.25], [0.75, -0.75], [1.0, -1.0]]
 
 
 def test_a_bounded_stride_keeps_its_direction():
     env = tiny_env(motion="bounded", max_stride=0.5, num_glimpses=9)
-    (short, long, longer) = locations(env, act(0.5, 0.0), act(-0.6, 0.8), act(-1.0, -1.0))
+    (short, long, longer) = locations(env, action_at(0.5, 0.0), action_at(-0.6, 0.8), action_at(-1.0, -1.0))
     np.testing.assert_allclose(short, [0.25, 0.0])
     np.testing.assert_allclose(np.subtract(long, short), [-0.3, 0.4], atol=1e-6)
     np.testing.assert_allclose(np.subtract(longer, long), [-0.5 / math.sqrt(2)] * 2, atol=1e-6)
@@ -337,32 +337,36 @@ def test_a_bounded_stride_keeps_its_direction():
 @pytest.mark.parametrize(
     ("options", "action", "message"),
     [
-        ({}, act(math.nan), "location must be finite, got nan"),
-        ({}, act(0, math.inf), "location must be finite, got inf"),
-        ({}, {**act(), "location": np.zeros(3, np.float32)}, r"location must have shape \(2,\), got \(3,\)"),
-        ({}, {**act(), "location": np.zeros((1, 2), np.float32)}, r"location must have shape \(2,\), got \(1, 2\)"),
-        ({}, {**act(), "location": np.zeros(2, int)}, "location must be floating-point numbers, got int64"),
-        ({}, act(label=3), r"label must be in 0\.\.2, got 3"),
-        ({}, act(label=-1), r"label must be in 0\.\.2, got -1"),
-        ({}, act(label=1.0), "label must be integers, got float64"),
-        ({}, act(label=[1]), r"label must have shape \(\), got \(1,\)"),
-        ({}, act(stop=1), "dictionary of location, label, got location, label, stop"),
-        ({"stop": True}, act(), "dictionary of location, label, stop, got location, label$"),
-        ({"stop": True}, act(stop=2), r"stop must be in 0\.\.1, got 2"),
+        ({}, action_at(math.nan), "location must be finite, got nan"),
+        ({}, action_at(0, math.inf), "location must be finite, got inf"),
+        ({}, {**action_at(), "location": np.zeros(3, np.float32)}, r"location must have shape \(2,\), got \(3,\)"),
+        (
+            {},
+            {**action_at(), "location": np.zeros((1, 2), np.float32)},
+            r"location must have shape \(2,\), got \(1, 2\)",
+        ),
+        ({}, {**action_at(), "location": np.zeros(2, int)}, "location must be floating-point numbers, got int64"),
+        ({}, action_at(label=3), r"label must be in 0\.\.2, got 3"),
+        ({}, action_at(label=-1), r"label must be in 0\.\.2, got -1"),
+        ({}, action_at(label=1.0), "label must be integers, got float64"),
+        ({}, action_at(label=[1]), r"label must have shape \(\), got \(1,\)"),
+        ({}, action_at(stop=1), "dictionary of location, label, got location, label, stop"),
+        ({"stop": True}, action_at(), "dictionary of location, label, stop, got location, label$"),
+        ({"stop": True}, action_at(stop=2), r"stop must be in 0\.\.1, got 2"),
         ({}, np.zeros(2), "dictionary of location, label, got ndarray"),
-        ({"targets": MARKS}, act(label=np.array([0, 2, 0])), r"label must be in 0\.\.1, got 2"),
-        ({"targets": MARKS}, act(label=1), r"label must have shape \(3,\), got \(\)"),
-        ({"answer": "scores"}, act(), "dictionary of location, scores"),
-        ({"answer": "scores", "flat": True}, flat_act(0, 0, 1), r"action must have shape \(5,\), got \(3,\)"),
-        ({"answer": "scores", "flat": True}, flat_act(0, 0, 1, math.nan, 0), "action must be finite, got nan"),
+        ({"targets": MARKS}, action_at(label=np.array([0, 2, 0])), r"label must be in 0\.\.1, got 2"),
+        ({"targets": MARKS}, action_at(label=1), r"label must have shape \(3,\), got \(\)"),
+        ({"answer": "scores"}, action_at(), "dictionary of location, scores"),
+        ({"answer": "scores", "flat": True}, flat_action(0, 0, 1), r"action must have shape \(5,\), got \(3,\)"),
+        ({"answer": "scores", "flat": True}, flat_action(0, 0, 1, math.nan, 0), "action must be finite, got nan"),
     ],
 )
-def test_what_is_no_action_is_refused_and_changes_nothing(options, action, message):
+def test_invalid_actions_raise_and_change_nothing(options, action, message):
     env = tiny_env(**options)
     env.reset(options={"index": 0})
     with pytest.raises(ValueError, match=message):
         env.step(action)
-    assert env.game.step[0] == 0 and not env.game.over[0]
+    assert env.game.num_actions[0] == 0 and not env.game.over[0]
 
 
 def test_scores_must_be_finite():
@@ -399,13 +403,13 @@ def test_wrong_options(options, message):
         tiny_env(**options) if "data" not in options else GlimpseEnv(**options)
 
 
-# What an action earns
+# Rewards
 
 
 def play_labels(env, *labels, index=0, **more):
-    """The rewards of some answers to example 0, which is of class 2."""
+    """The rewards of some answers to an example; example 0 has class 2."""
     env.reset(options={"index": index})
-    return [env.step(act(label=label, **more))[1] for label in labels]
+    return [env.step(action_at(label=label, **more))[1] for label in labels]
 
 
 def test_final_reward():
@@ -424,12 +428,13 @@ def test_log_likelihood_of_scores():
     scores = np.log([1, 2, 5]).astype(np.float32) / 8
     _, reward, _, _, info = env.step({"location": np.zeros(2), "scores": scores})
     assert reward == pytest.approx(math.log(5 / 8), abs=1e-6) and info["right"] is True
-    _, reward, _, _, info = env.step({"location": np.zeros(2), "scores": -100 * scores})  # out of range: as it is
+    # Scores outside their box are used as they are.
+    _, reward, _, _, info = env.step({"location": np.zeros(2), "scores": -100 * scores})
     weights = np.array([1, 2, 5], float) ** -100
     assert reward == pytest.approx(math.log(weights[2] / weights.sum()), rel=1e-5) and info["right"] is False
 
 
-def test_several_labels_must_all_be_right():
+def test_several_labels_must_all_be_correct():
     env = tiny_env(MARKS, reward="accuracy")
     assert play_labels(env, np.array([1, 0, 1]), np.array([1, 0, 0]), np.array([1, 1, 1])) == [1, 0, 0]
     env = tiny_env(MARKS, answer="scores", reward="log_likelihood")
@@ -443,29 +448,29 @@ def test_several_labels_must_all_be_right():
 def test_stopping_makes_the_answer_the_last():
     env = tiny_env(stop=True, step_cost=0.125)
     env.reset(options={"index": 0})
-    observation, reward, terminated, _, _ = env.step(act(0.5, 0.5, 2, stop=0))
+    observation, reward, terminated, _, _ = env.step(action_at(0.5, 0.5, 2, stop=0))
     assert (reward, terminated) == (-0.125, False)
-    observation, reward, terminated, truncated, _ = env.step(act(0.9, 0.9, 2, stop=1))
+    observation, reward, terminated, truncated, _ = env.step(action_at(0.9, 0.9, 2, stop=1))
     assert (reward, terminated, truncated) == (0.875, True, False)
     assert observation["location"].tolist() == [0.5, 0.5] and observation["step"] == 2
     with pytest.raises(ResetNeeded):
-        env.step(act(stop=0))
+        env.step(action_at(stop=0))
 
 
 def test_flat_actions_answer_by_the_highest_score_and_stop_above_zero():
     env = tiny_env(flat=True, answer="scores", stop=True, reward="accuracy")
     env.reset(options={"index": 0})
-    line, reward, terminated, _, _ = env.step(flat_act(0.5, -2.0, -0.3, -0.2, -0.1, 0.0))
+    line, reward, terminated, _, _ = env.step(flat_action(0.5, -2.0, -0.3, -0.2, -0.1, 0.0))
     assert (reward, terminated) == (1, False) and line[-3:-1].tolist() == [0.5, -1.0]
-    _, reward, terminated, _, _ = env.step(flat_act(0, 0, 0.1, 0.2, -0.1, 0.5))
+    _, reward, terminated, _, _ = env.step(flat_action(0, 0, 0.1, 0.2, -0.1, 0.5))
     assert (reward, terminated) == (0, True)
 
 
-# What is drawn
+# Rendering
 
 
 def texts_of(env, monkeypatch):
-    """The words of the frame."""
+    """The texts of the frame."""
     figures = []
     monkeypatch.setattr(glimpse.envs.render, "rasterize", lambda figure: figures.append(figure))
     env.render()
@@ -475,34 +480,34 @@ def texts_of(env, monkeypatch):
 def test_the_last_frame_is_that_of_the_animation():
     model = tiny_model("--num_glimpses=3", image_shape=(1, 10, 14)).eval()
     env = tiny_env(answer="scores", render_mode="rgb_array")
-    played = glimpse.envs.play(model, env, options={"index": 3})
+    episode = glimpse.envs.play(model, env, options={"index": 3})
     batch = Batch(draw_bytes(5, 1, 10, 14)[3:4], TARGETS[3:4], torch.zeros(1, 0, 4))
     with torch.inference_mode():
         rollout = model(batch.images, sample=False)
-    looks = trace_of_rollout(model, batch, rollout, name="agent", class_names=("0", "1", "2"), mode="hard")
-    *_, last = frames([looks])
-    assert torch.equal(played.logits, rollout.logits)
+    trace = trace_of_rollout(model, batch, rollout, name="agent", class_names=("0", "1", "2"), mode="hard")
+    *_, last = frames([trace])
+    assert torch.equal(episode.logits, rollout.logits)
     assert np.array_equal(env.render(), last)
 
 
-def test_frames_show_the_present_glimpse_and_the_answer_so_far(monkeypatch):
+def test_frames_show_the_current_glimpse_and_the_last_answer(monkeypatch):
     env = tiny_env(render_mode="rgb_array")
     with pytest.raises(ResetNeeded, match="no episode to draw"):
         env.render()
     env.reset(options={"index": 0})
     assert {"glimpse 1 of 3", "no answer yet"} <= set(texts_of(env, monkeypatch))
-    env.step(act(0.5, 0.5, 2))
+    env.step(action_at(0.5, 0.5, 2))
     assert {"glimpse 2 of 3", "predicts 2, 100%: correct"} <= set(texts_of(env, monkeypatch))
-    env.step(act(label=1))
+    env.step(action_at(label=1))
     assert {"glimpse 3 of 3", "predicts 1, 100%: wrong"} <= set(texts_of(env, monkeypatch))
-    env.step(act(label=2))
+    env.step(action_at(label=2))
     assert {"glimpse 3 of 3", "predicts 2, 100%: correct"} <= set(texts_of(env, monkeypatch))
 
 
 def test_several_labels_are_drawn(monkeypatch):
     env = tiny_env(MARKS, render_mode="rgb_array")
     env.reset(options={"index": 0})
-    env.step(act(label=np.array([1, 0, 1])))
+    env.step(action_at(label=np.array([1, 0, 1])))
     assert "predicts 0, 2: correct" in texts_of(env, monkeypatch)
 
 
@@ -513,7 +518,7 @@ def test_rendering_without_a_mode_warns():
         assert env.render() is None
 
 
-def test_enormous_scores_earn_something_finite():
+def test_enormous_scores_have_a_finite_reward():
     env = gymnasium.make("glimpse/MNIST-v0", answer="scores", reward="log_likelihood")
     env.reset(seed=0)
     scores = np.full(10, -3e38, np.float32)

@@ -1,4 +1,4 @@
-"""The examples run, in small."""
+"""The examples run at a small scale."""
 
 import re
 
@@ -7,7 +7,7 @@ from support.runs import python
 
 
 def percentages(text):
-    return [float(number) for number in re.findall(r"([\d.]+)% (?:of the last|right after the last)", text)]
+    return [float(number) for number in re.findall(r"([\d.]+)% (?:of the last|correct after the last)", text)]
 
 
 def test_reinforce_in_the_environment():
@@ -22,7 +22,7 @@ def test_ppo(tmp_path):
     done = python("examples/ppo.py", "--steps=20000", "--envs=64", "--episodes=200", f"--out={picture}")
     assert done.returncode == 0, done.stderr
     random, before, after = percentages(done.stdout)
-    assert after > max(random, before) + 5  # twenty thousand steps teach it something already
+    assert after > max(random, before) + 5  # it learns within twenty thousand steps
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

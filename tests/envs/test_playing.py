@@ -1,4 +1,4 @@
-"""A model that plays in an environment looks and answers exactly as in its own rollout."""
+"""A model that plays in an environment has the glimpses and answers of its own rollout."""
 
 import gymnasium
 import numpy as np
@@ -47,58 +47,58 @@ def test_a_checkpoint_plays_its_own_rollout(trained, sample):
         margin=2.0,
         **env_options(model),
     )
-    played = play(model, env, options={"index": np.array(index)}, sample=sample, noise=Noise(3))
+    episodes = play(model, env, options={"index": np.array(index)}, sample=sample, noise=Noise(3))
     with torch.no_grad():
         rollout = model(batch.images, mode="hard", sample=sample, noise=Noise(3))
-    assert torch.equal(played.locations, rollout.locations)
-    assert torch.equal(played.logits, rollout.logits)
-    assert torch.equal(played.targets, batch.targets) and played.index.tolist() == index
-    assert torch.equal(played.rewards, rewards(rollout.logits, batch.targets).double())
-    assert not torch.equal(rollout.locations[:, 1], rollout.locations[:, 2])  # it does look around
+    assert torch.equal(episodes.locations, rollout.locations)
+    assert torch.equal(episodes.logits, rollout.logits)
+    assert torch.equal(episodes.targets, batch.targets) and episodes.index.tolist() == index
+    assert torch.equal(episodes.rewards, rewards(rollout.logits, batch.targets).double())
+    assert not torch.equal(rollout.locations[:, 1], rollout.locations[:, 2])  # the locations vary
 
 
 @pytest.mark.parametrize("core", ["gru", "lstm"])
-def test_one_environment_is_played_as_a_batch_of_one(core):
+def test_one_environment_is_a_batch_of_one(core):
     model = tiny_model(f"--network.core={core}")
     env = GlimpseEnv(data=TinyData(IMAGES, TARGETS), split="test", **env_options(model))
-    played = play(model, env, options={"index": 4})
+    episodes = play(model, env, options={"index": 4})
     with torch.no_grad():
         rollout = model(IMAGES[4:], sample=False)
-    assert torch.equal(played.locations, rollout.locations) and torch.equal(played.logits, rollout.logits)
-    assert played.index.tolist() == [4] and played.targets.tolist() == [1]
-    assert played.rewards.tolist() == [[0, 0, float(rollout.logits[0, -1].argmax() == 1)]]
+    assert torch.equal(episodes.locations, rollout.locations) and torch.equal(episodes.logits, rollout.logits)
+    assert episodes.index.tolist() == [4] and episodes.targets.tolist() == [1]
+    assert episodes.rewards.tolist() == [[0, 0, float(rollout.logits[0, -1].argmax() == 1)]]
 
 
-def test_a_random_first_glimpse_is_given_by_the_environment():
+def test_the_environment_draws_a_random_first_glimpse():
     model = tiny_model("--attention.first=random")
-    played = play(model, tiny_envs(model), seed=2, options=FIVE)
+    episodes = play(model, tiny_envs(model), seed=2, options=FIVE)
     with torch.no_grad():
-        rollout = model(IMAGES, sample=False, locations=played.locations)
-    assert played.locations[:, 0].abs().min() > 0
-    assert torch.equal(played.locations, rollout.locations) and torch.equal(played.logits, rollout.logits)
+        rollout = model(IMAGES, sample=False, locations=episodes.locations)
+    assert episodes.locations[:, 0].abs().min() > 0
+    assert torch.equal(episodes.locations, rollout.locations) and torch.equal(episodes.logits, rollout.logits)
 
 
-def test_scores_are_its_logits_and_it_never_stops():
+def test_scores_are_the_logits_and_the_model_never_stops():
     model = tiny_model()
     env = tiny_envs(model, answer="scores", reward="log_likelihood", stop=True, step_cost=0.5)
-    played = play(model, env, options=FIVE)
-    expected = rewards(played.logits, TARGETS, "log_likelihood").double() - 0.5
-    assert torch.equal(played.rewards, expected)
+    episodes = play(model, env, options=FIVE)
+    expected = rewards(episodes.logits, TARGETS, "log_likelihood").double() - 0.5
+    assert torch.equal(episodes.rewards, expected)
 
 
 def test_several_labels():
     model = tiny_model()
-    played = play(model, tiny_envs(model, MARKS, reward="accuracy"), options=FIVE)
-    assert torch.equal(played.rewards, rewards(played.logits, MARKS).double())
-    assert torch.equal(played.targets, MARKS)
+    episodes = play(model, tiny_envs(model, MARKS, reward="accuracy"), options=FIVE)
+    assert torch.equal(episodes.rewards, rewards(episodes.logits, MARKS).double())
+    assert torch.equal(episodes.targets, MARKS)
 
 
-def test_a_model_that_reads_softly_plays_hard():
+def test_a_soft_model_plays_hard():
     model = tiny_model("--read=soft", "--loss.baseline=none")
-    played = play(model, tiny_envs(model), options=FIVE)
+    episodes = play(model, tiny_envs(model), options=FIVE)
     with torch.no_grad():
         rollout = model(IMAGES, mode="hard", sample=False)
-    assert torch.equal(played.locations, rollout.locations) and torch.equal(played.logits, rollout.logits)
+    assert torch.equal(episodes.locations, rollout.locations) and torch.equal(episodes.logits, rollout.logits)
 
 
 def test_a_clipped_location_is_an_error():
@@ -108,7 +108,7 @@ def test_a_clipped_location_is_an_error():
         play(model, tiny_envs(model), options=FIVE, sample=True, noise=Noise(0))
 
 
-def test_model_and_environment_must_suit_each_other():
+def test_model_and_environment_must_match():
     model = tiny_model()
     with pytest.raises(ValueError, match="must be alike, got num_glimpses 3 and 4; patch_size 4 and 5"):
         play(model, tiny_envs(model, num_glimpses=4, patch_size=5))

@@ -1,4 +1,4 @@
-"""Many environments at once are equal, step for step and seed for seed, to as many single ones."""
+"""The vector environment equals single environments, step for step and seed for seed."""
 
 import copy
 import pickle
@@ -26,7 +26,7 @@ def env_options(targets=TARGETS, **options):
 
 
 def both(mode, **options):
-    """The vector environment, and Gymnasium's of single ones."""
+    """The vector environment, and a SyncVectorEnv of single ones."""
     options = env_options(**options)
     sync = SyncVectorEnv([lambda: GlimpseEnv(**options)] * NUM, autoreset_mode=mode)
     return GlimpseVectorEnv(num_envs=NUM, autoreset_mode=mode, **options), sync
@@ -39,7 +39,7 @@ def assert_same(ours, theirs):
 
 
 def lockstep(native, sync, mode, steps=11):
-    """Step both with the same actions; where nothing resets by itself, some of those that ended are reset by a mask."""
+    """Step both with the same actions; without autoreset, reset those that have ended by a mask."""
     assert_same(native.reset(seed=5), sync.reset(seed=5))
     native.action_space.seed(0)
     ends = 0
@@ -114,12 +114,12 @@ def test_seeds_are_those_of_single_environments():
     for one, other in zip(native.np_random, sync.np_random, strict=True):
         assert one.bit_generator.state == other.bit_generator.state
     fresh = GlimpseVectorEnv(num_envs=2, **env_options())
-    assert len(set(fresh.np_random_seed)) == 2  # without a seed, whatever comes
+    assert len(set(fresh.np_random_seed)) == 2  # without a seed, random ones
     with pytest.raises(ValueError, match="one seed for each of the 5 environments, got 2"):
         native.reset(seed=[1, 2])
 
 
-def test_a_mask_begins_some_and_leaves_the_others():
+def test_a_mask_resets_some_and_leaves_the_others():
     native, sync = both(AutoresetMode.DISABLED)
     with pytest.raises(ResetNeeded, match="first reset must begin an episode in every environment"):
         native.reset(options={"reset_mask": np.array([True] + [False] * 4)})
@@ -136,16 +136,14 @@ def test_a_mask_begins_some_and_leaves_the_others():
     assert_same(native.step(actions), sync.step(actions))
 
 
-@pytest.mark.parametrize(
-    "mask", [np.ones(4, bool), np.ones(5, int), np.zeros(5, bool)], ids=["shape", "type", "nobody"]
-)
+@pytest.mark.parametrize("mask", [np.ones(4, bool), np.ones(5, int), np.zeros(5, bool)], ids=["shape", "type", "empty"])
 def test_wrong_masks(mask):
     native = GlimpseVectorEnv(num_envs=NUM, **env_options())
     with pytest.raises(ValueError, match=r"reset_mask must be \(5,\) bool with at least one True, got"):
         native.reset(options={"reset_mask": mask})
 
 
-def test_without_autoreset_what_has_ended_must_be_reset():
+def test_without_autoreset_ended_episodes_must_be_reset():
     native = GlimpseVectorEnv(num_envs=NUM, autoreset_mode="Disabled", **env_options(num_glimpses=1))
     native.reset(seed=0)
     native.step(native.action_space.sample())
@@ -157,7 +155,7 @@ def test_without_autoreset_what_has_ended_must_be_reset():
         GlimpseVectorEnv(num_envs=0, **env_options())
 
 
-def test_an_action_that_is_ignored_is_not_checked():
+def test_an_ignored_action_is_not_checked():
     native = GlimpseVectorEnv(num_envs=NUM, **env_options(stop=True))
     native.reset(seed=0)
     actions = native.action_space.sample()
@@ -194,7 +192,7 @@ def test_index_chooses_the_examples():
         native.reset(options={"mask": mask})
 
 
-def test_what_was_returned_is_never_written_to_again():
+def test_returned_arrays_are_never_written_to_again():
     native = GlimpseVectorEnv(num_envs=NUM, **env_options())
     returned = [native.reset(seed=0)]
     kept = copy.deepcopy(returned)
@@ -208,7 +206,7 @@ def test_what_was_returned_is_never_written_to_again():
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_copies_go_on_where_the_original_is(clone):
+def test_copies_continue_from_the_state_of_the_original(clone):
     native = GlimpseVectorEnv(num_envs=NUM, **env_options())
     native.reset(seed=0)
     native.step(native.action_space.sample())

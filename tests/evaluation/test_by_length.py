@@ -5,11 +5,18 @@ import math
 import pytest
 from sacrebleu.metrics import BLEU
 from support.sentences import finished, untrained
-from support.translations import some_aligned
+from support.translations import make_translation_trace
 
 from glimpse.data.sentence_pairs import SentencePair
 from glimpse.errors import RunError
-from glimpse.evaluation.by_length import ALL, LengthComparison, LengthGroup, Scored, bleu_interval, compare_lengths
+from glimpse.evaluation.by_length import (
+    ALL,
+    LengthComparison,
+    LengthGroup,
+    ScoredTranslator,
+    bleu_interval,
+    compare_lengths,
+)
 from glimpse.metrics.statistics import Estimate, wilson_interval
 from glimpse.metrics.translations import by_length
 from glimpse.tasks.translation import TranslationTask
@@ -26,12 +33,12 @@ TWO = LengthComparison(
             "with",
             True,
             [
-                Scored(
+                ScoredTranslator(
                     "a",
                     0,
                     {"1-5": Estimate(0.1, 0.05, 0.2), "6-10": Estimate(0.2, 0.1, 0.3), ALL: Estimate(0.16, 0.1, 0.2)},
                 ),
-                Scored(
+                ScoredTranslator(
                     "b",
                     1,
                     {"1-5": Estimate(0.3, 0.2, 0.4), "6-10": Estimate(0.2, 0.1, 0.3), ALL: Estimate(0.24, 0.2, 0.3)},
@@ -42,7 +49,7 @@ TWO = LengthComparison(
             "without",
             False,
             [
-                Scored(
+                ScoredTranslator(
                     "c",
                     0,
                     {"1-5": Estimate(0.5, 0.4, 0.6), "6-10": Estimate(0.9, 0.8, 0.95), ALL: Estimate(0.74, 0.6, 0.8)},
@@ -53,15 +60,15 @@ TWO = LengthComparison(
 )
 
 
-class Fake:
-    """A run that answers sentences of some lengths rightly, and others with a wrong word."""
+class FakeTranslator:
+    """Translates sentences of some lengths correctly, and others as a wrong word."""
 
-    def __init__(self, run, right):
-        self.run, self.correct = run, right
+    def __init__(self, run, is_correct):
+        self.run, self.is_correct = run, is_correct
 
     def translate_pairs(self, pairs, *, batch_size, device):
-        words = [pair.references[0] if self.correct(len(pair.source)) else ("x",) for pair in pairs]
-        return some_aligned(pairs=pairs, words=words).translations
+        words = [pair.references[0] if self.is_correct(len(pair.source)) else ("x",) for pair in pairs]
+        return make_translation_trace(pairs=pairs, words=words).translations
 
 
 def silent(text):
@@ -76,7 +83,7 @@ def runs(tmp_path_factory):
         "one": finished(folder / "one", seed=1),
         "none": finished(folder / "none", attention__places="none"),
         "twin": finished(folder / "twin"),
-        "begun": untrained(folder / "begun", seed=2),
+        "unfinished": untrained(folder / "unfinished", seed=2),
     }
 
 
@@ -89,22 +96,22 @@ def test_by_length():
 
 
 def test_errors_are_counted_by_length(runs):
-    fakes = [
-        Fake(runs["zero"], lambda length: length < 10),
-        Fake(runs["none"], lambda length: length == 5),
-        Fake(runs["one"], lambda length: True),
+    translators = [
+        FakeTranslator(runs["zero"], lambda length: length < 10),
+        FakeTranslator(runs["none"], lambda length: length == 5),
+        FakeTranslator(runs["one"], lambda length: True),
     ]
-    lengths = compare_lengths(fakes, sentences(), log=silent)
+    lengths = compare_lengths(translators, sentences(), log=silent)
     assert lengths.metric == "error" and lengths.counts == {"1-5": 2, "6-10": 3, "11-15": 1, ALL: 6}
     first, second = lengths.groups
-    assert [run.seed for run in first.runs] == [0, 1] and (first.attends, second.attends) == (True, False)
+    assert [run.seed for run in first.runs] == [0, 1] and (first.has_attention, second.has_attention) == (True, False)
     wrong = {"1-5": (0, 1), "6-10": (2, 3), "11-15": (1, 1), ALL: (3, 5)}
-    for words, (attending, plain) in wrong.items():
+    for words, (with_attention, without) in wrong.items():
         count = lengths.counts[words]
-        assert first.runs[0].scores[words] == (attending / count, *wilson_interval(attending, count))
+        assert first.runs[0].scores[words] == (with_attention / count, *wilson_interval(with_attention, count))
         assert first.runs[1].scores[words].mean == 0
-        assert second.score(words) == (plain / count, *wilson_interval(plain, count))
-        assert first.score(words).mean == pytest.approx(attending / count / 2)
+        assert second.score(words) == (without / count, *wilson_interval(without, count))
+        assert first.score(words).mean == pytest.approx(with_attention / count / 2)
     # Student's interval of two runs: 12.706 standard errors of the mean to either side, and errors end at 0 and 1.
     assert first.score("6-10").low == 0 and first.score("6-10").high == 1
     assert first.score("1-5") == (0, 0, 0)
@@ -112,7 +119,7 @@ def test_errors_are_counted_by_length(runs):
 
 def test_other_text_is_scored_by_bleu(runs):
     long = [SentencePair(tuple("abcdefg"[:size]), (tuple("abcdefg"[:size]),)) for size in (4, 5, 6, 7)]
-    lengths = compare_lengths([Fake(runs["zero"], lambda length: length != 6)], long, log=silent)
+    lengths = compare_lengths([FakeTranslator(runs["zero"], lambda length: length != 6)], long, log=silent)
     assert lengths.metric == "BLEU" and list(lengths.counts) == ["1-5", "6-10", ALL]
     scores = lengths.groups[0].runs[0].scores
     assert scores["1-5"] == pytest.approx((1, 1, 1)) and 0.4 < scores["6-10"].mean < 1
@@ -121,33 +128,33 @@ def test_other_text_is_scored_by_bleu(runs):
 def test_the_interval_of_bleu():
     pairs = [SentencePair(("s",), (tuple("abcdefgh"), tuple("abxd"))) for _ in range(40)]
     words = [tuple("abcdefgh"), tuple("abcdeegh")] * 20
-    found = bleu_interval(some_aligned(pairs=pairs, words=words).translations)
-    said = [" ".join(one) for one in words]
-    expected = BLEU(tokenize="none", force=True).corpus_score(said, [["a b c d e f g h"] * 40, ["a b x d"] * 40])
-    assert found.mean == pytest.approx(expected.score / 100)
-    assert found.low < found.mean < found.high < 1
+    interval = bleu_interval(make_translation_trace(pairs=pairs, words=words).translations)
+    hypotheses = [" ".join(tokens) for tokens in words]
+    expected = BLEU(tokenize="none", force=True).corpus_score(hypotheses, [["a b c d e f g h"] * 40, ["a b x d"] * 40])
+    assert interval.mean == pytest.approx(expected.score / 100)
+    assert interval.low < interval.mean < interval.high < 1
     # The share of perfect sentences is 1/2, with a standard error of 0.079; BLEU goes from 0.63 to 1 as it does.
-    worst = bleu_interval(some_aligned(pairs=pairs[:1], words=words[1:2]).translations)
+    worst = bleu_interval(make_translation_trace(pairs=pairs[:1], words=words[1:2]).translations)
     assert worst.low == pytest.approx(worst.mean) == pytest.approx(worst.high)
-    assert (found.high - found.low) / (1 - worst.mean) == pytest.approx(2 * 1.96 * 0.5 / math.sqrt(40), rel=0.25)
-    assert bleu_interval(some_aligned(pairs=pairs, words=words).translations) == found
+    assert (interval.high - interval.low) / (1 - worst.mean) == pytest.approx(2 * 1.96 * 0.5 / math.sqrt(40), rel=0.25)
+    assert bleu_interval(make_translation_trace(pairs=pairs, words=words).translations) == interval
 
 
 def test_runs_that_cannot_be_compared(runs):
     def compare(*names):
-        compare_lengths([Fake(runs[name], lambda length: True) for name in names], sentences(), log=silent)
+        compare_lengths([FakeTranslator(runs[name], lambda length: True) for name in names], sentences(), log=silent)
 
-    with pytest.raises(RunError, match="begun is not finished"):
-        compare("zero", "begun")
+    with pytest.raises(RunError, match="unfinished is not finished"):
+        compare("zero", "unfinished")
     with pytest.raises(RunError, match="zero and .*twin are runs of the same config with the same seed, 0"):
         compare("zero", "twin")
 
 
-def test_the_very_runs_are_scored(runs):
+def test_trained_runs_are_scored(runs):
     loaded = TranslationTask.load(Run.open(runs["zero"].folder))
     pairs = [SentencePair(("3", "/", "5"), (tuple("0123-"),), ((0, 1),)), SentencePair(("may",), ((),), ((0, 1),))]
-    said = [one.words for one in loaded.translate_pairs(pairs)]
-    right = [pair._replace(references=(words,)) for pair, words in zip(pairs, said, strict=True)]
+    outputs = [translation.words for translation in loaded.translate_pairs(pairs)]
+    right = [pair._replace(references=(words,)) for pair, words in zip(pairs, outputs, strict=True)]
     assert compare_lengths([loaded], right, log=silent).groups[0].score(ALL).mean == 0
     assert compare_lengths([loaded], [right[0], pairs[1]], log=silent).groups[0].score(ALL).mean == 0.5
 
@@ -159,12 +166,12 @@ def test_the_table():
     assert table.rows[0][:2] == ["with", "2"] and table.rows[0][3] == "20.00 (20.00-20.00)"
     assert table.rows[1] == ["without", "1", "50.00 (40.00-60.00)", "90.00 (80.00-95.00)", "74.00 (60.00-80.00)"]
     [note] = table.notes
-    assert "over seeds (Student's) where there are several runs, over sentences (Wilson's) of a single one" in note
+    assert "over seeds (Student's t) for several runs, over sentences (Wilson's) for a single run." in note
     single = length_table(TWO._replace(metric="BLEU", groups=TWO.groups[1:]))
     assert (
-        single.title.startswith("BLEU, by") and "over sentences (by the bootstrap) of a single run" in single.notes[0]
+        single.title.startswith("BLEU, by") and "over sentences (by the bootstrap) for a single run" in single.notes[0]
     )
-    assert "95% intervals over seeds (Student's)." in length_table(TWO._replace(groups=TWO.groups[:1])).notes[0]
+    assert "95% intervals over seeds (Student's t)." in length_table(TWO._replace(groups=TWO.groups[:1])).notes[0]
 
 
 def test_the_rows():

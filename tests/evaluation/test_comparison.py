@@ -1,4 +1,4 @@
-"""Comparisons of real runs: groups, the same images, intervals, costs, tables and the figure."""
+"""Comparisons of tiny runs: groups, the same images, intervals, costs, tables and the figure."""
 
 import csv
 import io
@@ -33,7 +33,7 @@ FAST = {"train.epochs": 1, "train.limit": 128, "score.limit": 100}
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Tiny runs: two seeds of a hard model, a soft one, a control and a network of the whole image."""
+    """Tiny runs: two seeds of a hard model, a soft one, a control and a whole-image network."""
     root = tmp_path_factory.mktemp("runs")
     wanted = {
         "hard0": {},
@@ -53,14 +53,14 @@ def runs(tmp_path_factory):
 def comparison(runs):
     folders = [runs / name for name in ("hard0", "soft", "cnn", "hard1", "random")]
     loaded, splits = load_runs(ClassificationTask, open_runs(folders))
-    options = {"limit": 60, "rollouts": 2, "batch_size": 25, "say": lambda text: None}
+    options = {"limit": 60, "rollouts": 2, "batch_size": 25, "log": lambda text: None}
     return compare(loaded, splits.test, valid=splits.valid, **options)
 
 
 def test_runs_are_grouped_by_config(comparison, runs):
     assert [group.name for group in comparison.groups] == ["hard", "soft", "cnn", "random"]
     hard = comparison.groups[0]
-    assert [(entry.seed, entry.folder) for entry in hard.entries] == [
+    assert [(run.seed, run.folder) for run in hard.runs] == [
         (0, str(runs / "hard0")),
         (1, str(runs / "hard1")),
     ]
@@ -75,21 +75,18 @@ def test_runs_are_grouped_by_config(comparison, runs):
 
 
 def test_all_are_scored_on_the_same_images(comparison, runs):
-    """Every outcome is that of the model on the first images of the test set, found here one model at a time."""
+    """Every outcome equals that of the model alone on the first images of the test set."""
     targets = [
-        entry.outcomes[rollout_mode].targets
+        run.outcomes[rollout_mode].targets
         for group in comparison.groups
-        for entry in group.entries
-        for rollout_mode in group.rollout_modes
-        for group in comparison.groups
-        for entry in group.entries
+        for run in group.runs
         for rollout_mode in group.rollout_modes
     ]
     assert all(torch.equal(other, targets[0]) for other in targets) and len(targets[0]) == comparison.images == 60
     for group, folder in zip(comparison.groups, ("hard0", "soft", "cnn"), strict=False):
         [loaded], splits = load_runs(ClassificationTask, open_runs([runs / folder]))
         alone = evaluate_classifier(loaded.model, splits.test, mode=loaded.mode, limit=60)
-        assert torch.equal(group.entries[0].outcomes["greedy"].correct, alone.correct)
+        assert torch.equal(group.runs[0].outcomes["greedy"].correct, alone.correct)
 
 
 def test_different_images_are_refused(runs, tmp_path):
@@ -103,15 +100,15 @@ def test_different_images_are_refused(runs, tmp_path):
 
 def test_errors_with_intervals(comparison):
     hard, soft, *_ = comparison.groups
-    by_run = [(~entry.outcomes["greedy"].correct).double().mean(0).tolist() for entry in hard.entries]
+    by_run = [(~run.outcomes["greedy"].correct).double().mean(0).tolist() for run in hard.runs]
     for step, estimate in enumerate(hard.errors()):
-        mean, low, high = over_seeds([run[step] for run in by_run])
+        mean, low, high = over_seeds([errors[step] for errors in by_run])
         assert estimate == pytest.approx((mean, max(0, low), min(1, high)))
-    wrong = int((~soft.entries[0].outcomes["greedy"].correct[:, -1]).sum())
+    wrong = int((~soft.runs[0].outcomes["greedy"].correct[:, -1]).sum())
     assert soft.errors()[-1] == pytest.approx((wrong / 60, *wilson_interval(wrong, 60)))
-    hit = torch.cat([entry.outcomes["greedy"].on_target for entry in hard.entries]).double().mean((0, 1))
-    assert hard.hits() == pytest.approx(hit.tolist())
-    assert comparison.groups[2].hits() is None
+    on_target = torch.cat([run.outcomes["greedy"].on_target for run in hard.runs]).double().mean((0, 1))
+    assert hard.on_target() == pytest.approx(on_target.tolist())
+    assert comparison.groups[2].on_target() is None
 
 
 def test_unfinished_runs_are_refused(runs, tmp_path):
@@ -160,16 +157,16 @@ def test_names_of_groups():
     ]
 
 
-def test_modes_of():
+def test_rollout_modes():
     from support.tensors import tiny_model
 
-    every, one = ("greedy", "sampled", "averaged"), ("greedy",)
-    assert rollout_modes(tiny_model(), "hard") == every and rollout_modes(tiny_model(), "soft") == one
-    by_chance = ("greedy", "averaged")  # places that nobody chooses are as random when the others are sampled
-    assert rollout_modes(tiny_model("--attention.first=random"), "soft") == by_chance
-    assert rollout_modes(tiny_model("--attention.first=random"), "hard") == every
+    all_modes, one = ("greedy", "sampled", "averaged"), ("greedy",)
+    assert rollout_modes(tiny_model(), "hard") == all_modes and rollout_modes(tiny_model(), "soft") == one
+    random_rule = ("greedy", "averaged")  # a rule that places glimpses at random is random in greedy rollouts too
+    assert rollout_modes(tiny_model("--attention.first=random"), "soft") == random_rule
+    assert rollout_modes(tiny_model("--attention.first=random"), "hard") == all_modes
     assert rollout_modes(tiny_model("--attention.policy=centre", "--attention.first=random"), "hard") == one
-    assert rollout_modes(tiny_model("--attention.policy=random"), "soft") == by_chance
+    assert rollout_modes(tiny_model("--attention.policy=random"), "soft") == random_rule
     assert rollout_modes(tiny_model("--num_glimpses=1"), "hard") == one
     assert rollout_modes(tiny_model("--model=fc"), None) == one
 
@@ -177,18 +174,18 @@ def test_modes_of():
 def made_up(*groups, mode="hard"):
     """A comparison of groups given by name and by the images that each run gets wrong, (S, I, T)."""
 
-    def entry(seed, wrong):
-        right = ~torch.tensor(wrong, dtype=torch.bool)
-        images, steps = right.shape
+    def scored_run(seed, wrong):
+        correct = ~torch.tensor(wrong, dtype=torch.bool)
+        images, steps = correct.shape
         outcome = ClassifierOutcome(
-            torch.zeros(images, steps, 2), torch.zeros(images), right, torch.zeros(images, 1, steps, 2), None
+            torch.zeros(images, steps, 2), torch.zeros(images), correct, torch.zeros(images, 1, steps, 2), None
         )
         return ScoredRun(f"runs/{seed}", seed, {"greedy": outcome}, 80.0)
 
     cost = Cost(2592, 0.72, 5.03e6, 616940, 2000.0)
     return Comparison(
         [
-            RunGroup(name, Config(), mode, 1, [entry(seed, wrong) for seed, wrong in enumerate(runs)], cost)
+            RunGroup(name, Config(), mode, 1, [scored_run(seed, wrong) for seed, wrong in enumerate(runs)], cost)
             for name, runs in groups
         ],
         "test",
@@ -205,7 +202,7 @@ def test_tables_literally():
     assert error.title == "Error after the last glimpse, 4 test images"
     low, high = wilson_interval(1, 4)
     assert error.rows[0] == ["a", "hard", "1", f"25.00 ({100 * low:.2f}-{100 * high:.2f})", "-", "-", "-"]
-    # Student's quantile of one degree, 12.7, times the standard error 0.125: beyond both 0 and 1, where errors end.
+    # Student's quantile of one degree, 12.7, times the standard error 0.125: clipped to [0, 1].
     assert error.rows[1][3] == "12.50 (0.00-100.00)"
     assert glimpse.rows == [["a", "75.00", "25.00"], ["b", "62.50", "12.50"]]
     assert cost.rows[0] == ["a", "2,592", "72", "5.03 M", "616,940", "2,000", "80 s"]
@@ -215,13 +212,13 @@ def test_tables_literally():
     assert pairs.rows[0][2] == f"{100 * (-0.125 - half):+.2f} to {100 * (-0.125 + half):+.2f}"
     assert pairs.rows[0][4] == "-"
     assert len(comparison_tables(made_up(("a", a)))) == 3
-    assert "of a single run" in comparison_tables(made_up(("a", a)))[0].notes[1]
-    assert "over seeds (Student's)." in comparison_tables(made_up(("b", b)))[0].notes[1]
+    assert "for a single run" in comparison_tables(made_up(("a", a)))[0].notes[1]
+    assert "over seeds (Student's t)." in comparison_tables(made_up(("b", b)))[0].notes[1]
 
 
-def test_tables_of_whole_images_alone():
+def test_tables_without_glimpses():
     tables = comparison_tables(made_up(("cnn", [[[1], [0]]]), ("fc", [[[1], [1]]]), mode=None))
-    assert [table.title for table in tables][1] == "Cost"  # nothing to say about glimpses
+    assert [table.title for table in tables][1] == "Cost"  # no table of glimpses
 
 
 def test_rows(comparison):
@@ -230,8 +227,8 @@ def test_rows(comparison):
     row = next(
         row for row in rows if (row["config"], row["seed"], row["mode"], row["glimpse"]) == ("hard", "1", "greedy", "3")
     )
-    right = comparison.groups[0].entries[1].outcomes["greedy"].correct
-    assert float(row["error"]) == pytest.approx(1 - float(right[:, 2].double().mean()))
+    correct = comparison.groups[0].runs[1].outcomes["greedy"].correct
+    assert float(row["error"]) == pytest.approx(1 - float(correct[:, 2].double().mean()))
     assert json.loads(row["images"]) == 60 and float(row["train_seconds"]) > 0
     grouped = list(csv.DictReader(io.StringIO(to_csv(group_rows(comparison)))))
     assert [row["interval"] for row in grouped if row["glimpse"] == "1"] == ["seeds"] * 3 + ["images"] * 4
@@ -257,13 +254,13 @@ def test_long_names_fit_into_the_figure():
     assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.y0 >= 0
 
 
-def test_three_models_and_six_controls_differ_in_colour_and_in_marker():
+def test_three_models_and_six_controls_differ_in_color_and_marker():
     figure = draw_comparison(made_up(*((f"group {index}", [[[1], [0]]]) for index in range(9))))
     dots = [container.lines[0] for container in figure.axes[-1].containers]
     assert len({dot.get_color() for dot in dots}) == len({dot.get_marker() for dot in dots}) == 9
 
 
-def test_many_groups_never_share_both_colour_and_marker():
+def test_many_groups_never_share_both_color_and_marker():
     figure = draw_comparison(made_up(*((f"group {index}", [[[1], [0]]]) for index in range(30))))
     dots = [container.lines[0] for container in figure.axes[-1].containers]
     assert len({(dot.get_color(), dot.get_marker()) for dot in dots}) == 30
@@ -280,9 +277,9 @@ def test_figure(comparison):
     figure = draw_comparison(comparison)
     left, middle, right = figure.axes
     lines = {line.get_color(): line.get_ydata() for line in left.lines}
-    for group, colour in zip(comparison.groups, LINE_COLORS, strict=False):
+    for group, color in zip(comparison.groups, LINE_COLORS, strict=False):
         expected = [100 * estimate.mean for estimate in group.errors()]
-        assert np.allclose(lines[colour], expected)  # a level line for the network of the whole image
+        assert np.allclose(lines[color], expected)  # a level line for the whole-image network
     band = left.collections[0].get_paths()[0].get_extents()
     ends = [100 * end for estimate in comparison.groups[0].errors() for end in estimate[1:]]
     assert band.y0 == pytest.approx(max(min(ends), MIN_PERCENT)) and band.y1 == pytest.approx(max(ends))
@@ -291,11 +288,11 @@ def test_figure(comparison):
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["hard", "soft", "cnn", "random"]
     curves = [line for line in middle.lines if line.get_linestyle() in ("-", "--")]
     assert [line.get_color() for line in curves] == [LINE_COLORS[index] for index in (0, 1, 3, 3)]
-    for by, line in zip(("confidence", "halting"), curves[2:], strict=True):
-        [early] = [its for its in comparison.groups[3].entries[0].early if its.by == by]
-        assert line.get_xdata() == pytest.approx([point.glimpses for point in early.scored])
-        assert line.get_ydata() == pytest.approx([100 * point.error for point in early.scored])
-    first, second = (entry.early[0] for entry in comparison.groups[0].entries)
+    for signal, line in zip(("confidence", "halting"), curves[2:], strict=True):
+        [exit_curve] = [each for each in comparison.groups[3].runs[0].exit_curves if each.signal == signal]
+        assert line.get_xdata() == pytest.approx([point.glimpses for point in exit_curve.scored])
+        assert line.get_ydata() == pytest.approx([100 * point.error for point in exit_curve.scored])
+    first, second = (run.exit_curves[0] for run in comparison.groups[0].runs)
     assert curves[0].get_xdata()[20] == pytest.approx((first.scored[20].glimpses + second.scored[20].glimpses) / 2)
     picked = [line for line in middle.lines if line.get_linestyle() == "None"]
     assert picked[0].get_xdata()[0] == pytest.approx((first.chosen.glimpses + second.chosen.glimpses) / 2)
@@ -303,9 +300,9 @@ def test_figure(comparison):
     assert [len(line.get_xdata()) for line in dotted] == [3, 3, 4]
 
 
-def test_stopping_early(comparison, runs):
-    """For each run as found here from rollouts of its own, validation first; none for who sees the whole image."""
-    assert [[early[0].by for early in group.early()] for group in comparison.groups] == [
+def test_early_exit(comparison, runs):
+    """The curves equal those of each run alone; a whole-image network has none."""
+    assert [[curves[0].signal for curves in group.exit_curves()] for group in comparison.groups] == [
         ["confidence"],
         ["confidence"],
         [],
@@ -315,13 +312,13 @@ def test_stopping_early(comparison, runs):
     valid, test = (
         evaluate_classifier(loaded.model, data, limit=60, batch_size=25) for data in (splits.valid, splits.test)
     )
-    assert comparison.groups[0].entries[1].early == exit_curves(valid, test)
+    assert comparison.groups[0].runs[1].exit_curves == exit_curves(valid, test)
     [same] = compare([loaded], splits.valid, valid=splits.valid, limit=60, log=lambda text: None).groups
-    [early] = same.entries[0].early
-    assert early.valid == early.scored  # one rollout serves both
+    [curve] = same.runs[0].exit_curves
+    assert curve.valid == curve.scored  # one rollout serves both
 
 
-def test_table_and_rows_of_stopping_early(comparison):
+def test_table_and_rows_of_early_exit(comparison):
     table = next(table for table in comparison_tables(comparison) if table.title.startswith("Early exit, 60 test"))
     assert [row[:3] for row in table.rows] == [
         ["hard", "confidence", "2"],
@@ -331,7 +328,7 @@ def test_table_and_rows_of_stopping_early(comparison):
     ]
     assert {len(row) for row in table.rows} == {len(table.header)} and table.header[-4:] == list("1234")
     assert table.rows[0][-1] == "-" and "at most 0.1 points" in table.notes[0]
-    chosen = [entry.early[0].chosen for entry in comparison.groups[0].entries]
+    chosen = [run.exit_curves[0].chosen for run in comparison.groups[0].runs]
     assert table.rows[0][5] == f"{50 * (chosen[0].error + chosen[1].error):.2f}"
     assert table.rows[0][6] == f"{(chosen[0].glimpses + chosen[1].glimpses) / 2:.2f}"
     assert table.rows[0][7] == f"{50 * (chosen[0].shares[0] + chosen[1].shares[0]):.1f}"
@@ -349,8 +346,8 @@ def test_table_and_rows_of_stopping_early(comparison):
     assert [picked[1][f"took_{number}"] for number in (1, 4)] == [str(chosen[1].shares[0]), ""]
 
 
-def test_without_validation_nobody_stops_early(runs):
+def test_no_early_exit_without_validation_images(runs):
     loaded, splits = load_runs(ClassificationTask, open_runs([runs / "hard0"]))
     comparison = compare(loaded, splits.test, limit=20, rollouts=1, log=lambda text: None)
-    assert comparison.groups[0].early() == [] and len(draw_comparison(comparison).axes) == 2
-    assert not [table for table in comparison_tables(comparison) if table.title.startswith("Stopping")]
+    assert comparison.groups[0].exit_curves() == [] and len(draw_comparison(comparison).axes) == 2
+    assert not [table for table in comparison_tables(comparison) if table.title.startswith("Early exit")]

@@ -1,4 +1,4 @@
-"""What pictures are drawn from is what happened: entry t of everything belongs to glimpse t."""
+"""Glimpse traces equal the rollout: entry t of every field belongs to glimpse t."""
 
 import math
 from itertools import pairwise, product
@@ -17,12 +17,12 @@ NAMES = ("a", "b", "c")
 TARGETS = torch.tensor([0, 1, 2, 0])
 BOXES = torch.tensor([[[0.0, 0, 4, 6]], [[14, 6, 20, 12]], [[2, 1, 8, 7]], [[7, 0, 14, 3]]])
 BATCH = Batch(draw_bytes(4, CHANNELS, HEIGHT, WIDTH), TARGETS, BOXES)
-# The ways to look: how to read, where, and who decides.
-WAYS = list(product(("hard", "soft"), ("plane", "grid"), ("learned", "raster", "oracle")))
+# Read mode, kind of attention, policy.
+CASES = list(product(("hard", "soft"), ("plane", "grid"), ("learned", "raster", "oracle")))
 
 
 def make(read="hard", places="plane", policy="learned", *options):
-    """A model whose glimpses lie far apart, each seen through its own patches."""
+    """A model whose glimpses lie far apart, with different patches."""
     model = tiny_model(
         f"--read={read}",
         f"--attention.places={places}",
@@ -36,7 +36,7 @@ def make(read="hard", places="plane", policy="learned", *options):
     return model
 
 
-def looks_at(model, batch=BATCH, **settings):
+def trace_of(model, batch=BATCH, **settings):
     return trace_glimpses(model, batch, name="model", class_names=NAMES, **settings)
 
 
@@ -46,29 +46,29 @@ def rollout_of(model, seed=0, sample=False, **settings):
         return model(BATCH.images, noise=Noise(seed), sample=sample, **boxes, **settings)
 
 
-@pytest.mark.parametrize("read, places, policy", WAYS)
+@pytest.mark.parametrize("read, places, policy", CASES)
 def test_entries_belong_to_their_glimpse(read, places, policy):
     model = make(read, places, policy)
-    looks, rollout, sensor = looks_at(model), rollout_of(model), model.glimpses.sensor
-    assert (looks.name, looks.mode, looks.class_names) == ("model", read, NAMES)
-    assert torch.equal(looks.images, BATCH.images) and torch.equal(looks.targets, TARGETS)
-    for name, found, expected in zip(rollout._fields, looks.rollout, rollout, strict=True):
-        assert (found is None and expected is None) or torch.equal(found, expected), name
-    assert looks.points.shape == looks.spread.shape == (4, 3, 2)
-    assert looks.boxes.shape == (4, 3, 2, 4) and looks.patches.shape == (4, 3, 2, 4, 4, CHANNELS)
-    assert looks.probabilities.shape == (4, 3, 3) and looks.correct.shape == (4, 3)
+    trace, rollout, sensor = trace_of(model), rollout_of(model), model.glimpses.sensor
+    assert (trace.name, trace.mode, trace.class_names) == ("model", read, NAMES)
+    assert torch.equal(trace.images, BATCH.images) and torch.equal(trace.targets, TARGETS)
+    for name, field, expected in zip(rollout._fields, trace.rollout, rollout, strict=True):
+        assert (field is None and expected is None) or torch.equal(field, expected), name
+    assert trace.points.shape == trace.spread.shape == (4, 3, 2)
+    assert trace.boxes.shape == (4, 3, 2, 4) and trace.patches.shape == (4, 3, 2, 4, 4, CHANNELS)
+    assert trace.probabilities.shape == (4, 3, 3) and trace.correct.shape == (4, 3)
     for b, t in product(range(4), range(3)):
         x, y = rollout.locations[b, t].tolist()
-        assert_close(looks.points[b, t], [(x + 1) * 10, (y + 1) * 6], 1e-5)
-        assert torch.equal(looks.boxes[b, t], sensor.boxes(rollout.locations[b, t], HEIGHT, WIDTH))
+        assert_close(trace.points[b, t], [(x + 1) * 10, (y + 1) * 6], 1e-5)
+        assert torch.equal(trace.boxes[b, t], sensor.boxes(rollout.locations[b, t], HEIGHT, WIDTH))
         std_x, std_y = rollout.stds[b, t].tolist()
-        assert_close(looks.spread[b, t], [std_x * 10, std_y * 6], 1e-5)
-        assert_close(looks.probabilities[b, t], rollout.logits[b, t].softmax(-1), 1e-6)
-        assert looks.correct[b, t] == (rollout.logits[b, t].argmax() == TARGETS[b])
+        assert_close(trace.spread[b, t], [std_x * 10, std_y * 6], 1e-5)
+        assert_close(trace.probabilities[b, t], rollout.logits[b, t].softmax(-1), 1e-6)
+        assert trace.correct[b, t] == (rollout.logits[b, t].argmax() == TARGETS[b])
 
 
-def read_afresh(model, rollout, mode, step):
-    """The patches (B, K, G, G, C) of one glimpse, read anew at its place."""
+def read_again(model, rollout, mode, step):
+    """The patches (B, K, G, G, C) of one glimpse, read again at its location."""
     view, location = model.glimpses.sensor.view(BATCH.images), rollout.locations[:, step]
     if mode == "hard":
         patches = view.at(location)
@@ -81,76 +81,76 @@ def read_afresh(model, rollout, mode, step):
     return patches.unflatten(1, (2, CHANNELS)).permute(0, 1, 3, 4, 2)
 
 
-@pytest.mark.parametrize("read, places, policy", WAYS)
+@pytest.mark.parametrize("read, places, policy", CASES)
 def test_patches_are_read_at_their_own_glimpse_and_not_at_the_next(read, places, policy):
     model = make(read, places, policy)
-    looks, rollout = looks_at(model), rollout_of(model)
-    fresh = [read_afresh(model, rollout, read, step) for step in range(3)]
+    trace, rollout = trace_of(model), rollout_of(model)
+    expected = [read_again(model, rollout, read, step) for step in range(3)]
     for step in range(3):
-        assert_close(looks.patches[:, step], fresh[step], 1e-5)
+        assert_close(trace.patches[:, step], expected[step], 1e-5)
     if policy == "raster" or (policy, places) == ("learned", "plane"):  # else two glimpses may have the same place
-        assert all((one - other).abs().max() > 0.05 for one, other in pairwise(fresh))
+        assert all((one - other).abs().max() > 0.05 for one, other in pairwise(expected))
 
 
-def test_patches_are_what_the_network_got():
-    """Put through the glimpse network, patches and places give the glimpses that the answers came from."""
+def test_patches_are_the_input_of_the_glimpse_network():
+    """The glimpse network maps patches and locations to the glimpse vectors of the rollout."""
     for read in ("hard", "soft"):
         model = make(read)
-        looks = looks_at(model)
+        trace = trace_of(model)
         for step in range(3):
-            patches = looks.patches[:, step].permute(0, 1, 4, 2, 3).flatten(1, 2)
+            patches = trace.patches[:, step].permute(0, 1, 4, 2, 3).flatten(1, 2)
             with torch.inference_mode():
-                glimpse = model.glimpses.network(patches, looks.rollout.locations[:, step])
-            assert_close(glimpse, looks.rollout.glimpse_vectors[:, step], 1e-5)
+                glimpse = model.glimpses.network(patches, trace.rollout.locations[:, step])
+            assert_close(glimpse, trace.rollout.glimpse_vectors[:, step], 1e-5)
 
 
-def test_squares_hold_the_pixels_that_are_shown():
+def test_finest_patches_are_the_pixels_in_the_finest_boxes():
     """The finest patch of a glimpse is the image within the finest square, where that lies on the image."""
-    looks, compared = looks_at(make("hard", "plane", "raster", "--num_glimpses=6")), 0
+    trace, compared = trace_of(make("hard", "plane", "raster", "--num_glimpses=6")), 0
     for b, t in product(range(4), range(6)):
-        x0, y0, x1, y1 = looks.boxes[b, t, 0].int().tolist()
+        x0, y0, x1, y1 = trace.boxes[b, t, 0].int().tolist()
         if x0 >= 0 and y0 >= 0 and x1 <= WIDTH and y1 <= HEIGHT:
             compared += 1
             pixels = BATCH.images[b, :, y0:y1, x0:x1].permute(1, 2, 0) / 255
-            assert_close(looks.patches[b, t, 0], pixels, 1e-5)
+            assert_close(trace.patches[b, t, 0], pixels, 1e-5)
     assert compared >= 4
 
 
-def test_oracle_is_told_the_boxes_of_the_batch():
-    looks = looks_at(make("hard", "plane", "oracle"))
-    middles = (BOXES[:, 0, :2] + BOXES[:, 0, 2:]) / 2
-    assert_close(looks.points, middles.unsqueeze(1).expand(4, 3, 2), 1e-5)
+def test_oracle_gets_the_boxes_of_the_batch():
+    trace = trace_of(make("hard", "plane", "oracle"))
+    centers = (BOXES[:, 0, :2] + BOXES[:, 0, 2:]) / 2
+    assert_close(trace.points, centers.unsqueeze(1).expand(4, 3, 2), 1e-5)
 
 
-def scripted(model, **changes):
+def trace_with(model, **changes):
     return trace_of_rollout(
         model, BATCH, rollout_of(model)._replace(**changes), name="model", class_names=NAMES, mode=model.mode
     )
 
 
-def test_answers_and_whether_they_are_right_after_each_glimpse():
-    said = torch.tensor([[0, 1, 0], [0, 1, 1], [2, 2, 2], [1, 2, 1]])  # of 0, 1, 2, 0
-    looks = scripted(make(), logits=torch.nn.functional.one_hot(said, 3) * torch.tensor(2.0).log())
-    assert looks.correct.tolist() == [[True, False, True], [False, True, True], [True] * 3, [False] * 3]
-    assert_close(looks.probabilities[0, 1], [0.25, 0.5, 0.25])
-    assert looks.probabilities.argmax(-1).equal(said)
+def test_probabilities_and_correctness_after_each_glimpse():
+    classes = torch.tensor([[0, 1, 0], [0, 1, 1], [2, 2, 2], [1, 2, 1]])  # of 0, 1, 2, 0
+    trace = trace_with(make(), logits=torch.nn.functional.one_hot(classes, 3) * torch.tensor(2.0).log())
+    assert trace.correct.tolist() == [[True, False, True], [False, True, True], [True] * 3, [False] * 3]
+    assert_close(trace.probabilities[0, 1], [0.25, 0.5, 0.25])
+    assert trace.probabilities.argmax(-1).equal(classes)
 
 
-def test_answers_of_several_labels_are_each_a_probability():
-    marks = torch.tensor([[1.0, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]])
+def test_probabilities_of_several_labels():
+    targets = torch.tensor([[1.0, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]])
     model = make()
     yes, no = math.log(2), -math.log(3)
     logits = torch.tensor([[yes, no, yes], [no, no, no], [yes, yes, yes]]).expand(4, 3, 3)
-    looks = trace_of_rollout(
+    trace = trace_of_rollout(
         model,
-        BATCH._replace(targets=marks),
+        BATCH._replace(targets=targets),
         rollout_of(model)._replace(logits=logits),
         name="model",
         class_names=NAMES,
         mode="hard",
     )
-    assert_close(looks.probabilities[0, 0], [2 / 3, 1 / 4, 2 / 3], 1e-6)
-    assert looks.correct.tolist() == [
+    assert_close(trace.probabilities[0, 0], [2 / 3, 1 / 4, 2 / 3], 1e-6)
+    assert trace.correct.tolist() == [
         [True, False, False],
         [False, True, False],
         [False, False, True],
@@ -159,8 +159,8 @@ def test_answers_of_several_labels_are_each_a_probability():
 
 
 def test_spread_is_in_pixels_of_its_own_axis():
-    looks = scripted(make("soft"), stds=torch.tensor([0.1, 0.5]).expand(4, 3, 2))
-    assert_close(looks.spread, torch.tensor([1.0, 3.0]).expand(4, 3, 2))  # half the image is 10 x 6
+    trace = trace_with(make("soft"), stds=torch.tensor([0.1, 0.5]).expand(4, 3, 2))
+    assert_close(trace.spread, torch.tensor([1.0, 3.0]).expand(4, 3, 2))  # half the image is 10 x 6
 
 
 def test_weights_of_a_grid_have_its_rows_and_columns():
@@ -168,46 +168,46 @@ def test_weights_of_a_grid_have_its_rows_and_columns():
     for cell, (row, column) in enumerate(product(range(2), range(3))):
         weights = torch.zeros(4, 3, 6)
         weights[..., cell] = 1
-        looks = scripted(model, attention_weights=weights, locations=(weights @ model.glimpses.cells))
-        assert looks.weights.shape == (4, 3, 2, 3)
-        assert looks.weights[0, 0].nonzero().tolist() == [[row, column]]
+        trace = trace_with(model, attention_weights=weights, locations=(weights @ model.glimpses.cells))
+        assert trace.weights.shape == (4, 3, 2, 3)
+        assert trace.weights[0, 0].nonzero().tolist() == [[row, column]]
         # A third of 20 pixels wide, a half of 12 high: the weight lies where its patches were read.
-        assert_close(looks.points[0, 0], [(column + 0.5) * 20 / 3, (row + 0.5) * 6], 1e-5)
+        assert_close(trace.points[0, 0], [(column + 0.5) * 20 / 3, (row + 0.5) * 6], 1e-5)
         view = model.glimpses.sensor.view(BATCH.images)
         patches = view.at(model.glimpses.cells[cell].expand(4, 2)).unflatten(1, (2, CHANNELS)).permute(0, 1, 3, 4, 2)
-        assert_close(looks.patches[:, 0], patches, 1e-6)
-    assert looks_at(make("hard", "plane")).weights is None
+        assert_close(trace.patches[:, 0], patches, 1e-6)
+    assert trace_of(make("hard", "plane")).weights is None
 
 
 @pytest.mark.parametrize("places", ["plane", "grid"])
-def test_sampled_looks_depend_on_the_seed(places):
+def test_sampled_traces_depend_on_the_seed(places):
     model = make("hard", places, "learned", "--attention.std=0.5")
-    one, again, other = (looks_at(model, sample=True, seed=seed) for seed in (1, 1, 2))
+    one, again, other = (trace_of(model, sample=True, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(one.points, again.points) and torch.equal(one.patches, again.patches)
     assert not torch.equal(one.points, other.points)
-    greedy, other_seed = looks_at(model, seed=1), looks_at(model, seed=2)
+    greedy, other_seed = trace_of(model, seed=1), trace_of(model, seed=2)
     assert torch.equal(greedy.points, other_seed.points) and not torch.equal(greedy.points, one.points)
     assert torch.equal(one.rollout.locations, rollout_of(model, seed=1, sample=True).locations)
 
 
 @pytest.mark.parametrize("places", ["plane", "grid"])
-def test_a_model_can_be_shown_reading_the_other_way(places):
+def test_the_other_read_mode(places):
     model = make("hard", places)
-    looks = looks_at(model, mode="soft")
-    assert looks.mode == "soft" and looks.rollout.log_probs is None
+    trace = trace_of(model, mode="soft")
+    assert trace.mode == "soft" and trace.rollout.log_probs is None
     rollout = rollout_of(model, mode="soft")
-    assert_close(looks.patches[:, 1], read_afresh(model, rollout, "soft", 1), 1e-5)
-    assert torch.equal(looks.points, to_pixels(rollout.locations, HEIGHT, WIDTH))
+    assert_close(trace.patches[:, 1], read_again(model, rollout, "soft", 1), 1e-5)
+    assert torch.equal(trace.points, to_pixels(rollout.locations, HEIGHT, WIDTH))
 
 
-def test_what_is_shown_stays_within_black_and_white():
-    """A background outside of [0, 1] is seen as it is, and drawn as black or white."""
+def test_patches_are_clamped():
+    """A background outside of [0, 1] is read as it is, and clamped in the trace."""
     model = make("hard", "plane", "learned", "--sensor.background=-0.5")
     far = rollout_of(model)._replace(locations=torch.full((4, 3, 2), 9.0))
     assert patches_read(model, BATCH.images, far, "hard").unique().tolist() == [-0.5]
     assert trace_of_rollout(model, BATCH, far, name="", class_names=NAMES, mode="hard").patches.unique().tolist() == [0]
 
 
-def test_looks_carry_no_gradient():
-    looks = looks_at(make("soft"))
-    assert not any(value.requires_grad for value in (*looks, *looks.rollout) if isinstance(value, torch.Tensor))
+def test_traces_have_no_gradient():
+    trace = trace_of(make("soft"))
+    assert not any(value.requires_grad for value in (*trace, *trace.rollout) if isinstance(value, torch.Tensor))

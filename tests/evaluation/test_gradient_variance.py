@@ -1,15 +1,15 @@
-"""The variance of the gradient is that of an exact enumeration, and a baseline that biases it is found out."""
+"""The variance of the gradient equals that of an exact enumeration; a biased baseline is detected."""
 
 import itertools
 import math
 
 import pytest
 import torch
-from support.tensors import TinyData, draw, draw_bytes, tiny_config, tiny_model
+from support.tensors import TinyData, assert_close, draw, draw_bytes, tiny_config, tiny_model
 from torch import nn
 
 from glimpse import losses
-from glimpse.attention.distributions import Categorical
+from glimpse.attention.distributions import Categorical, Noise
 from glimpse.attention.placement import RULES
 from glimpse.errors import ConfigError
 from glimpse.evaluation import gradient_variance as variance
@@ -24,6 +24,7 @@ from glimpse.evaluation.gradient_variance import (
 )
 from glimpse.models.recurrent_attention import FixedPolicy, LearnedPolicy, RecurrentAttention
 from glimpse.models.rollout import Rollout
+from glimpse.seeding import Stream, noise_seed
 from glimpse.view.gradient_variance import draw_variance, variance_table
 
 ALL = ["none", "learned", "self_critical", "leave_one_out"]
@@ -90,7 +91,7 @@ class Forced:
 
 
 class Enumerated:
-    """Everything that can happen with one image: S sequences of choices."""
+    """All S sequences of choices for one image."""
 
     def __init__(self, model, image, target, estimator):
         sequences = list(itertools.product(range(3), repeat=2))
@@ -182,27 +183,27 @@ def test_the_mean_is_the_gradient_of_the_expected_return():
     estimates = variance._repeat(model, list(data.in_order(batch_size=2)), estimator, 3, 200, 0)
     for name in ALL:
         assert mean_shift(estimates[name].totals, exact.expand(200, -1)) < 2
-        assert mean_shift(estimates[name].totals, torch.zeros(200, len(exact))) > 4  # there is a gradient to speak of
+        assert mean_shift(estimates[name].totals, torch.zeros(200, len(exact))) > 4  # the gradient is not zero
 
 
-def cheating(model, targets, rollouts, estimator):
-    """The same model with a baseline that knows what the choice led to."""
+def with_biased_baseline(model, targets, rollouts, estimator):
+    """The same model with a baseline that depends on the choice, which biases the gradient."""
     forward = model.forward
 
-    def cheat(*arguments, **options):
+    def biased_forward(*arguments, **options):
         rollout = forward(*arguments, **options)
         if not options.get("sample", True):
             return rollout
         rewards = losses.rewards(rollout.logits, targets.repeat_interleave(rollouts), estimator.reward)
         return rollout._replace(baselines=0.5 * losses.returns(rewards, 2, estimator.reward_at, estimator.discount))
 
-    model.forward = cheat
+    model.forward = biased_forward
     return model
 
 
-def test_a_biased_baseline_is_found_out():
+def test_a_biased_baseline_is_detected():
     data, estimator = numbered_images(), estimator_of(reward="log_likelihood", reward_when="last_step")
-    model = cheating(LookUp(), data.targets, 3, estimator)
+    model = with_biased_baseline(LookUp(), data.targets, 3, estimator)
     rows = {row.baseline: row for row in measure(model, data, estimator, images=2, rollouts=3, repeats=100).estimators}
     assert rows["learned"].ratio == pytest.approx(0.25)  # half of each estimate: a small variance is not all
     assert rows["learned"].mean_shift > 3
@@ -215,12 +216,12 @@ def test_greedy_begins_where_the_sampled_rollout_did():
     firsts = {True: [], False: []}
     forward = model.forward
 
-    def watch(*arguments, **options):
+    def recording_forward(*arguments, **options):
         rollout = forward(*arguments, **options)
         firsts[options.get("sample", True)].append(rollout.locations[:, 0])
         return rollout
 
-    model.forward = watch
+    model.forward = recording_forward
     result = measure(model, data, estimator, images=2, rollouts=3, repeats=10)
     sampled, greedy = torch.stack(firsts[True]), torch.stack(firsts[False])  # (R, B*M, 2)
     assert torch.equal(sampled, greedy)
@@ -253,23 +254,22 @@ def test_an_estimate_is_the_gradient_of_the_reinforce_loss(options):
         torch.testing.assert_close(estimate[name].sum(0), plain.double(), rtol=1e-4, atol=1e-6)
 
 
-def test_batches_count_by_their_images_and_have_noise_of_their_own(monkeypatch):
-    draws = []
-
-    def estimate(model, batch, estimator, rollouts, noise):
-        draws.append(float(noise.uniform(torch.zeros(1))))
-        return {"none": torch.tensor([[float(batch.targets.sum())], [1.0]])}
-
-    monkeypatch.setattr(variance, "_estimate", estimate)
-    data = TinyData(draw_bytes(3, 1, 4, 4), torch.tensor([1, 2, 9]))
-    estimates = variance._repeat(None, list(data.in_order(batch_size=2)), estimator_of(), 2, 10, 0)["none"]
-    assert estimates.totals.flatten().tolist() == pytest.approx([3 * 2 / 3 + 9 / 3 + 1] * 10)
-    assert len(set(draws)) == 10 * 2
+def test_batches_are_weighted_by_their_images_and_have_their_own_noise():
+    model, data = tiny_model(), TinyData(draw_bytes(3, 1, 12, 14), torch.tensor([1, 2, 0]))
+    batches = list(data.in_order(batch_size=2))
+    found = variance._repeat(model, batches, estimator_of(), 2, 10, 0)["none"].totals
+    for repeat in range(10):
+        expected = 0
+        for index, (batch, weight) in enumerate(zip(batches, (2 / 3, 1 / 3), strict=True)):
+            noise = Noise(noise_seed(Stream.VARIANCE_NOISE, 0, repeat, index))
+            expected = expected + weight * variance._estimate(model, batch, estimator_of(), 2, noise)["none"].sum(0)
+        assert_close(found[repeat], expected)
+    assert len({tuple(total.tolist()) for total in found}) == 10
 
 
 def test_a_summary_of_three_estimates():
     without = GradientSamples(torch.tensor([[0.0, 0.0], [2.0, 0.0], [4.0, 6.0]]).double(), (1.0, 2.0))
-    row = variance._summarise("learned", 4, GradientSamples(3 * without.totals, (9.0, 18.0)), without)
+    row = variance._summarize("learned", 4, GradientSamples(3 * without.totals, (9.0, 18.0)), without)
     assert row.variance == pytest.approx(9 * 16)
     assert row.signal == pytest.approx(9 * (8 - 16 / 3))  # the mean is (2, 2)
     assert (row.ratio, *row.ratio_interval) == pytest.approx((9, 9, 9))  # they vary together, in all repetitions
@@ -282,7 +282,7 @@ def test_a_single_choice_is_all_there_is():
         assert row.per_choice == pytest.approx((row.variance,))
 
 
-def test_measuring_leaves_the_model_alone_and_repeats_itself(monkeypatch):
+def test_measuring_leaves_the_model_alone_and_repeats_itself():
     model, data, estimator = (
         tiny_model(),
         TinyData(draw_bytes(5, 1, 12, 14), torch.tensor([0, 1, 2, 0, 1])),
@@ -298,11 +298,12 @@ def test_measuring_leaves_the_model_alone_and_repeats_itself(monkeypatch):
     assert measure(model, data, estimator, **options) == result
     assert measure(model, data, estimator, seed=1, **options) != result
     assert measure(model, data, estimator, images=3, **options).images == 3
-    monkeypatch.setattr(variance, "IMAGES_AT_A_TIME", 2)
-    assert measure(model, data, estimator, **options).images == 5
+    size = variance.BATCH_SIZE + 1
+    larger = TinyData(draw_bytes(size, 1, 12, 14), torch.arange(size) % 3)
+    assert measure(model, larger, estimator, images=size, **options).images == size
 
 
-def test_a_model_without_a_learned_baseline_goes_without():
+def test_a_model_without_a_learned_baseline():
     model = tiny_model("--loss.baseline=none", "--attention.first=learned")
     result = measure(model, two_images(), estimator_of(), repeats=10)
     assert [row.baseline for row in result.estimators] == ["none", "self_critical", "leave_one_out"]
@@ -314,20 +315,20 @@ def test_a_model_without_a_learned_baseline_goes_without():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--model=cnn",), "needs a hard run with choices, got a network of the whole image"),
+        (("--model=cnn",), "needs a hard run with choices, got a whole-image network"),
         (("--read=soft",), "needs a hard run with choices, got one that reads soft"),
         (("--attention.policy=raster",), "needs a hard run with choices, got none: policy raster"),
         (("--num_glimpses=1",), "got none: policy learned, 1 glimpses, the first center"),
     ],
 )
-def test_a_model_that_chooses_nothing_is_refused(options, message):
+def test_a_model_without_choices_is_refused(options, message):
     with pytest.raises(ConfigError, match=message):
         measure(tiny_model(*options), two_images(), estimator_of())
 
 
 def test_an_attention_without_parameters_is_refused():
     model = tiny_model(*GRID, "--network.state_dim=12", "--attention.scorer=dot")
-    with pytest.raises(ConfigError, match="is that of the attention's parameters, got a scorer, dot, of none"):
+    with pytest.raises(ConfigError, match="needs an attention with parameters, got scorer dot, without any"):
         measure(model, two_images(), estimator_of())
 
 
@@ -339,7 +340,7 @@ def test_an_attention_without_parameters_is_refused():
         ({"repeats": 9}, "repeats must be at least 10, for intervals to mean something, got 9"),
     ],
 )
-def test_too_few_of_anything_are_refused(setting, message):
+def test_too_small_numbers_are_refused(setting, message):
     with pytest.raises(ConfigError, match=message):
         measure(tiny_model(), two_images(), estimator_of(), **setting)
 
@@ -372,11 +373,11 @@ def test_the_jackknife_of_a_known_case():
 
 
 @pytest.mark.parametrize("estimates", [torch.zeros(10, 3), torch.eye(10, 3)[:, :1] * 3 + 1])
-def test_nothing_is_said_of_the_spread_of_a_single_event(estimates):
+def test_the_interval_of_a_single_event_is_infinite(estimates):
     assert jackknife_interval(*total_variance(estimates.double())) == (0.0, math.inf)
 
 
-def test_disagreement_counts_standard_errors():
+def test_mean_shift_is_in_standard_errors():
     other = torch.tensor([[5.0, 1.0], [3.0, 0.0], [8.0, 2.0]])
     assert mean_shift(other + torch.tensor([[1.0, 0], [2.0, 0], [3.0, 0]]), other) == pytest.approx(2 * math.sqrt(3))
     assert mean_shift(other, other) == 0
@@ -384,7 +385,7 @@ def test_disagreement_counts_standard_errors():
 
 
 @pytest.mark.parametrize("scales", [[1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [2.0, 1.0, 0.5] * 10])
-def test_chance_seldom_brings_disagreement_above_two(scales):
+def test_mean_shift_of_equal_means_rarely_exceeds_two(scales):
     scales, generator = torch.tensor(scales), torch.Generator().manual_seed(1)
     values = [
         mean_shift(scales * torch.randn(100, len(scales), generator=generator), torch.zeros(100, len(scales)))
@@ -412,26 +413,26 @@ def made_up(*variances, baselines=ALL):
     return GradientVariance(tuple(rows), 64, 4, 100, 514, 2, ("A note.",))
 
 
-def test_the_table_says_what_was_measured():
+def test_table_shows_the_variances():
     table = variance_table(made_up(2000.0, 8.0, 4.0, 2.0))
     assert table.rows[0] == ["none", "4", "2.00e+03", "1.80e+03 to 2.50e+03", "1", "-", "-2.50e-04", "-"]
     assert table.rows[2] == ["self-critical", "5", "4", "3.6 to 5", "0.002", "0.5 to 0.75", "-0.125", "1.23"]
     assert [row[0] for row in table.rows] == ["none", "learned", "self-critical", "leave-one-out"]
     assert all(len(row) == len(table.header) for row in table.rows)
-    assert "514 parameters of the attention from 64 images with 4 sampled rollouts of each; 100" in table.notes[0]
+    assert "514 attention parameters from 64 images with 4 sampled rollouts per image; 100" in table.notes[0]
     assert table.notes[-1] == "A note."
 
 
 @pytest.mark.parametrize(
     "variances", [(8.0, 6.0, 1.0, 0.9), (0.00822, 0.00911, 0.00733, 0.00744), (900.0, 60.0, 0.2, 0.01)]
 )
-def test_the_picture_shows_what_was_measured(variances):
+def test_figure_shows_the_variances(variances):
     figure = draw_variance(made_up(*variances))
     left, right = figure.axes
     wide = variances[0] > 20 * variances[-1]
     points = [line for line in left.lines if len(line.get_xdata()) == 1]
-    shown = [line.get_xdata()[0] for line in points] if wide else [bar.get_width() for bar in left.patches]
-    assert tuple(shown) == variances and len(left.patches) == (0 if wide else 4)
+    values = [line.get_xdata()[0] for line in points] if wide else [bar.get_width() for bar in left.patches]
+    assert tuple(values) == variances and len(left.patches) == (0 if wide else 4)
     intervals = [tuple(line.get_xdata()) for line in left.lines if line not in points]
     assert intervals == [(0.9 * value, 1.25 * value) for value in variances]
     assert [label.get_text() for label in left.get_yticklabels()] == [
@@ -459,7 +460,7 @@ def assert_whole(figure):
     assert all(text.get_window_extent().x1 <= left.get_window_extent().x1 for text in left.texts)
 
 
-def test_rewards_that_never_come_are_drawn_and_told():
+def test_rewards_that_are_all_zero():
     model, data = tiny_model("--num_glimpses=2"), TinyData(draw_bytes(2, 1, 12, 14), torch.tensor([0, 0]))
     with torch.no_grad():
         model.classify.bias[0] = -1e6  # never right: all returns are 0
@@ -470,7 +471,7 @@ def test_rewards_that_never_come_are_drawn_and_told():
     assert rows["none"].variance == rows["leave_one_out"].variance == 0
     assert rows["none"].interval == (0.0, math.inf)
     assert math.isnan(rows["none"].ratio) and math.isnan(rows["none"].signal_to_noise)
-    assert rows["learned"].variance > 0 and math.isnan(rows["learned"].ratio)  # a baseline can do harm
+    assert rows["learned"].variance > 0 and math.isnan(rows["learned"].ratio)  # a baseline can increase the variance
     table = variance_table(result)
     assert table.rows[0] == ["none", "4", "0", "-", "-", "-", "-", "-"]
     assert_whole(draw_variance(result))

@@ -1,4 +1,4 @@
-"""Jacobians of answers, against analysis and finite differences."""
+"""Jacobians of logits, against closed forms and finite differences."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from glimpse.evaluation.saliency import pixel_jacobian, saliency, sequential_jac
 from glimpse.models.whole_image import WholeImage
 
 CLASSES = torch.tensor([2, 0])
-MARKS = torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+MULTI_HOT = torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
 
 
 def network(kind="cnn", channels=3):
@@ -29,7 +29,7 @@ def test_a_linear_network_gives_its_weights():
 
 def test_several_labels_add_up():
     weights = draw(3, 2, 4, 5)
-    jacobian = pixel_jacobian(lambda images: images.flatten(1) @ weights.flatten(1).T, draw(2, 2, 4, 5), MARKS)
+    jacobian = pixel_jacobian(lambda images: images.flatten(1) @ weights.flatten(1).T, draw(2, 2, 4, 5), MULTI_HOT)
     assert_close(jacobian, torch.stack([weights[0] + weights[2], torch.zeros(2, 4, 5)]))
 
 
@@ -43,10 +43,10 @@ def test_pixel_jacobian_by_finite_differences(kind):
         moved[(slice(None), *position)] += step
         difference = (model.logits(moved) - model.logits(images))[[0, 1], CLASSES] / step
         assert_close(jacobian[(slice(None), *position)], difference.detach(), atol=1e-6)
-    assert jacobian.abs().max() > 1e-3  # the differences are not those of nothing
+    assert jacobian.abs().max() > 1e-3  # not vacuous
 
 
-def test_bytes_are_read_as_their_255th_part():
+def test_bytes_are_divided_by_255():
     images = draw_bytes(2, 3, 16, 20)
     expected = pixel_jacobian(network().logits, images / 255, CLASSES)
     assert_close(pixel_jacobian(network().logits, images, CLASSES), expected, atol=0)
@@ -68,17 +68,17 @@ def test_saliency_is_the_largest_over_channels_scaled():
 def test_a_linear_recurrence_forgets_geometrically():
     decay, weights = 0.5, draw(3, 4)
 
-    def answer(glimpses):
+    def recurrence(glimpses):
         state, logits = 0, []
         for glimpse in glimpses.unbind(1):
             state = decay * state + glimpse
             logits.append(state @ weights.T)
         return torch.stack(logits, 1)
 
-    norms = sequential_jacobian(answer, draw(2, 3, 4), CLASSES)
+    norms = sequential_jacobian(recurrence, draw(2, 3, 4), CLASSES)
     expected = weights[CLASSES].norm(dim=1, keepdim=True) * torch.tensor([0.25, 0.5, 1.0])
     assert_close(norms, expected)
-    several = sequential_jacobian(answer, draw(2, 3, 4), MARKS)
+    several = sequential_jacobian(recurrence, draw(2, 3, 4), MULTI_HOT)
     assert_close(several[0], (weights[0] + weights[2]).norm() * torch.tensor([0.25, 0.5, 1.0]))
     assert_close(several[1], torch.zeros(3), atol=0)
 
@@ -108,12 +108,12 @@ def test_works_where_gradients_are_off(mode):
         rollout = attention(images.clone(), sample=False, noise=Noise(0))
         inside = sequential_jacobian(attention.classify_glimpses, rollout.glimpse_vectors, CLASSES.clone())
         pixels = pixel_jacobian(whole.logits, images.clone() / 255, CLASSES.clone())
-        marked = pixel_jacobian(whole.logits, images.clone(), MARKS.clone())
+        multi_hot = pixel_jacobian(whole.logits, images.clone(), MULTI_HOT.clone())
         maps = saliency(pixels)
     outside = attention(images, sample=False, noise=Noise(0))
     assert_close(inside, sequential_jacobian(attention.classify_glimpses, outside.glimpse_vectors, CLASSES))
     assert_close(pixels, pixel_jacobian(whole.logits, images, CLASSES))
-    assert_close(marked, pixel_jacobian(whole.logits, images, MARKS))
+    assert_close(multi_hot, pixel_jacobian(whole.logits, images, MULTI_HOT))
     assert maps.amax((1, 2)).tolist() == [1, 1]
 
 
@@ -134,15 +134,15 @@ def test_the_model_is_left_as_it_was():
 
 def test_wrong_shapes_are_named():
     images, glimpses = draw(2, 3, 16, 20), draw(2, 3, 12)
-    logits, answer = network().logits, tiny_model().classify_glimpses
+    logits, classify = network().logits, tiny_model().classify_glimpses
     with pytest.raises(ValueError, match=r"images must have shape \(B, C, H, W\), got \(3, 16, 20\)"):
         pixel_jacobian(logits, images[0], CLASSES)
     with pytest.raises(ValueError, match=r"jacobian must have shape \(B, C, H, W\), got \(3, 16, 20\)"):
         saliency(images[0])
     with pytest.raises(ValueError, match=r"glimpses must have shape \(B, T, E\) with T at least 1, got \(2, 0, 12\)"):
-        sequential_jacobian(answer, glimpses[:, :0], CLASSES)
-    with pytest.raises(ValueError, match=r"answer must return shape \(2, 3, classes\), got \(2, 3\)"):
-        sequential_jacobian(lambda vectors: answer(vectors)[:, -1], glimpses, CLASSES)
+        sequential_jacobian(classify, glimpses[:, :0], CLASSES)
+    with pytest.raises(ValueError, match=r"logits must return shape \(2, 3, classes\), got \(2, 3\)"):
+        sequential_jacobian(lambda vectors: classify(vectors)[:, -1], glimpses, CLASSES)
     with pytest.raises(ValueError, match=r"logits must have shape \(2, classes\), got \(2, 3, 1\)"):
         pixel_jacobian(lambda pixels: logits(pixels).unsqueeze(-1), images, CLASSES)
     with pytest.raises(ValueError, match=r"logits must have shape \(1, classes\), got \(2, 3\)"):

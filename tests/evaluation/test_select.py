@@ -1,4 +1,4 @@
-"""Images to show are chosen as asked, and a gallery by what it promises."""
+"""Selection of images: the first ones, a class, mistakes, and galleries."""
 
 import pytest
 import torch
@@ -8,21 +8,23 @@ from glimpse.evaluation.classify import ClassifierOutcome
 from glimpse.evaluation.select import confidence, likelihood, select_examples
 
 
-def outcome(answers, targets):
+def outcome(probabilities, targets):
     """An outcome of probabilities (I, T, classes), or of those of class 1 of two after each glimpse (I, T)."""
-    answers = torch.as_tensor(answers)
-    if answers.dim() == 2:
-        answers = torch.stack([1 - answers, answers], -1)
+    probabilities = torch.as_tensor(probabilities)
+    if probabilities.dim() == 2:
+        probabilities = torch.stack([1 - probabilities, probabilities], -1)
     targets = torch.as_tensor(targets)
     if targets.is_floating_point():
-        right = ((answers > 0.5) == targets.unsqueeze(1).bool()).all(-1)
+        correct = ((probabilities > 0.5) == targets.unsqueeze(1).bool()).all(-1)
     else:
-        right = answers.argmax(-1) == targets.unsqueeze(1)
-    return ClassifierOutcome(answers, targets, right, torch.zeros(*answers.shape[:1], 1, answers.shape[1], 2), None)
+        correct = probabilities.argmax(-1) == targets.unsqueeze(1)
+    return ClassifierOutcome(
+        probabilities, targets, correct, torch.zeros(*probabilities.shape[:1], 1, probabilities.shape[1], 2), None
+    )
 
 
 ONE = outcome([[0.5, 0.9], [0.1, 0.6], [0.8, 0.7], [0.3, 0.2], [0.6, 0.1], [0.2, 0.9]], [1, 1, 1, 0, 0, 0])
-# right after the last glimpse:  yes         yes         yes         yes         yes         no
+# correct after the last glimpse: yes        yes         yes         yes         yes         no
 
 
 def test_the_first_in_order():
@@ -44,8 +46,8 @@ def test_mistakes_of_any_model_after_its_last_glimpse():
     assert select_examples([ONE, other], count=9, mistakes=True, label=1) == [1]
 
 
-def test_gallery_is_where_the_right_answer_rose_spread_over_the_classes():
-    # Rises: 0.4, 0.5, -0.1 of class 1; 0.1, 0.5, (wrong) of class 0. Of equals, 1 and 4, the first is first.
+def test_gallery_is_ranked_by_improvement_and_alternates_between_the_classes():
+    # Improvements: 0.4, 0.5, -0.1 of class 1; 0.1, 0.5, (wrong) of class 0. Of equals, 1 and 4, the first is first.
     assert select_examples([ONE], count=1, gallery=True) == [1]
     assert select_examples([ONE], count=3, gallery=True) == [1, 4, 0]
     assert select_examples([ONE], count=3, gallery=True, label=0) == [4, 3]
@@ -62,23 +64,25 @@ def test_gallery_of_four_ends_with_the_most_confident_mistake():
     assert select_examples([ONE, other], count=9, gallery=True, mistakes=True) == [5, 1]
 
 
-def test_gallery_sums_the_rise_over_the_models_that_are_all_right():
+def test_gallery_sums_the_improvement_over_models_that_are_all_correct():
     flat = outcome([[0.9, 0.9], [0.9, 0.9], [0.1, 0.9], [0.1, 0.1], [0.1, 0.1], [0.2, 0.9]], ONE.targets)
     # Sums: 0.4, 0.5, 0.7 of class 1 and 0.1, 0.5 of class 0.
     assert select_examples([ONE, flat], count=3, gallery=True) == [2, 4, 1]
 
 
 def test_gallery_by_brute_force():
-    answers, targets = draw(60, 3, 4, seed=1).softmax(-1), torch.arange(60) % 4
-    one = outcome(answers, targets)
-    right = [i for i in range(60) if int(answers[i, 2].argmax()) == int(targets[i])]
-    rise = {i: float(answers[i, 2, targets[i]].double() - answers[i, 0, targets[i]].double()) for i in right}
-    groups = [sorted((i for i in right if targets[i] == label), key=lambda i: -rise[i]) for label in range(4)]
-    groups.sort(key=lambda group: -rise[group[0]])
+    probabilities, targets = draw(60, 3, 4, seed=1).softmax(-1), torch.arange(60) % 4
+    result = outcome(probabilities, targets)
+    correct = [i for i in range(60) if int(probabilities[i, 2].argmax()) == int(targets[i])]
+    improvement = {
+        i: float(probabilities[i, 2, targets[i]].double() - probabilities[i, 0, targets[i]].double()) for i in correct
+    }
+    groups = [sorted((i for i in correct if targets[i] == label), key=lambda i: -improvement[i]) for label in range(4)]
+    groups.sort(key=lambda group: -improvement[group[0]])
     expected = [group[turn] for turn in range(60) for group in groups if turn < len(group)]
-    wrong = max((i for i in range(60) if i not in right), key=lambda i: float(answers[i, 2].max()))
-    assert select_examples([one], count=60, gallery=True) == [*expected, wrong]
-    assert select_examples([one], count=6, gallery=True) == [*expected[:5], wrong]
+    wrong = max((i for i in range(60) if i not in correct), key=lambda i: float(probabilities[i, 2].max()))
+    assert select_examples([result], count=60, gallery=True) == [*expected, wrong]
+    assert select_examples([result], count=6, gallery=True) == [*expected[:5], wrong]
 
 
 def test_probability_of_several_labels_is_a_product():
@@ -95,19 +99,19 @@ def test_probability_of_several_labels_is_a_product():
     assert select_examples([rising], count=3, gallery=True) == [0, 2, 1]
 
 
-def test_nothing_left():
+def test_no_image_matches():
     good = outcome([[0.9], [0.8]], [1, 1])
-    with pytest.raises(ValueError, match="none is answered wrongly by one of the models"):
+    with pytest.raises(ValueError, match="no model is wrong on any$"):
         select_examples([good], count=1, mistakes=True)
-    with pytest.raises(ValueError, match="none is of that class$"):
+    with pytest.raises(ValueError, match="there is none of that class$"):
         select_examples([good], count=1, label=0)
-    with pytest.raises(ValueError, match="none is of that class and is answered wrongly"):
+    with pytest.raises(ValueError, match="no model is wrong on any of that class$"):
         select_examples([good], count=1, label=1, mistakes=True, gallery=True)
-    with pytest.raises(ValueError, match="none is answered rightly by all models"):
+    with pytest.raises(ValueError, match="none is right for all models$"):
         select_examples([outcome([[0.1], [0.2]], [1, 1])], count=3, gallery=True)
 
 
-def test_nothing_else_makes_sense():
+def test_invalid_arguments():
     with pytest.raises(ValueError, match="at least one model, got none"):
         select_examples([], count=1)
     with pytest.raises(ValueError, match="the same images, got 6 and 1"):

@@ -55,15 +55,15 @@ def test_bleu_by_hand():
     expected = (0.833333, 0.707107, 0.629961, 0.537285)
     assert bleu(candidates, references) == pytest.approx(expected, abs=1e-6)
     assert bleu_each(candidates, references) == [pytest.approx(expected, abs=1e-6)]
-    assert bleu(candidates, references, most=2) == pytest.approx(expected[:2], abs=1e-6)
+    assert bleu(candidates, references, max_n=2) == pytest.approx(expected[:2], abs=1e-6)
 
 
 def test_bleu_counts_a_word_as_often_as_one_reference_has_it():
     candidates = split("the the the the the the the")
     references = [split("the cat is on the mat", "there is a cat on the mat")]
-    assert bleu(candidates, references, most=1) == pytest.approx((2 / 7,), abs=1e-8)
+    assert bleu(candidates, references, max_n=1) == pytest.approx((2 / 7,), abs=1e-8)
     # No pair of words matches: the root of 2/7 * 1e-15/6, not zero.
-    assert bleu(candidates, references, most=2)[1] == pytest.approx(6.9007e-9, rel=1e-4)
+    assert bleu(candidates, references, max_n=2)[1] == pytest.approx(6.9007e-9, rel=1e-4)
 
 
 def test_bleu_of_a_short_candidate():
@@ -83,7 +83,7 @@ def test_bleu_of_a_corpus_sums_before_it_divides():
     candidates = split("a dog", "a red square above a circle")
     references = [split("a dog runs fast"), split("a red square above the circle", "a blue circle")]
     # 8 words for 10: exp(-1/4). 1-grams 7 of 8, 2-grams 4 of 6.
-    assert bleu(candidates, references, most=2) == pytest.approx((0.681451, 0.594819), abs=1e-6)
+    assert bleu(candidates, references, max_n=2) == pytest.approx((0.681451, 0.594819), abs=1e-6)
 
 
 # ROUGE-L
@@ -247,8 +247,8 @@ def test_wrong_corpora_are_refused(score):
 
 @pytest.mark.parametrize("score", [bleu, bleu_each])
 def test_bleu_needs_an_order(score):
-    with pytest.raises(ValueError, match="most must be at least 1, got 0"):
-        score(split("a dog"), [split("a dog")], most=0)
+    with pytest.raises(ValueError, match="max_n must be at least 1, got 0"):
+        score(split("a dog"), [split("a dog")], max_n=0)
 
 
 # METEOR
@@ -261,15 +261,15 @@ def test_without_java_meteor_is_left_out_and_said_so(no_java, capfd):
     assert tuple(scores.values())[:4] == bleu(candidates, references)
     assert (scores["ROUGE-L"], scores["CIDEr"]) == (rouge_l(candidates, references), cider_d(candidates, references))
     assert capfd.readouterr() == ("", "")
-    assert missing_metrics() == {"METEOR": "METEOR is left out, for it needs Java (no `java` is on the path)."}
+    assert missing_metrics() == {"METEOR": "METEOR is left out, because it needs Java (no `java` on the path)."}
 
 
 def test_what_meteor_lacks_is_named(monkeypatch, no_java):
     monkeypatch.setattr(caption_metrics, "find_spec", lambda name: None)
-    package = "the package pycocoevalcap (it is not installed)"
-    assert missing_metrics()["METEOR"].endswith(f"needs Java (no `java` is on the path) and {package}.")
+    package = "the package pycocoevalcap (not installed)"
+    assert missing_metrics()["METEOR"].endswith(f"needs Java (no `java` on the path) and {package}.")
     monkeypatch.setattr(caption_metrics.shutil, "which", lambda name: f"/bin/{name}")
-    assert missing_metrics() == {"METEOR": f"METEOR is left out, for it needs {package}."}
+    assert missing_metrics() == {"METEOR": f"METEOR is left out, because it needs {package}."}
 
 
 def stand_in_java(folder, monkeypatch, program):
@@ -323,7 +323,7 @@ with open({str(tmp_path / "heard")!r}, "w") as heard:
     ("program", "reason"),
     [
         ("import sys; sys.exit('no memory for the heap')", "no memory for the heap"),
-        ("while True: print('what?', flush=True)", "it gave no reason"),
+        ("while True: print('what?', flush=True)", "no error message"),
     ],
     ids=["ends", "talks nonsense"],
 )

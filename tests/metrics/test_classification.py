@@ -1,10 +1,10 @@
-"""Intervals and hits against literal numbers."""
+"""Wilson intervals and glimpses on target, against literal numbers."""
 
 import pytest
 import torch
 from support.tensors import assert_close
 
-from glimpse.metrics.classification import hits
+from glimpse.metrics.classification import on_target
 from glimpse.metrics.statistics import wilson_interval
 
 Z = 1.959963984540054
@@ -59,24 +59,24 @@ def test_wilson_interval_of_nothing():
         ((31, 15), False),
     ],
 )
-def test_hits_are_half_open(pixel, inside):
+def test_boxes_are_half_open(pixel, inside):
     """The box holds 4 <= x < 12 and 2 <= y < 6 of an image 32 wide and 16 high."""
     location = torch.tensor([[[pixel[0] / 16 - 1, pixel[1] / 8 - 1]]])
-    assert hits(location, torch.tensor([[[4.0, 2, 12, 6]]]), 16, 32).tolist() == [[inside]]
+    assert on_target(location, torch.tensor([[[4.0, 2, 12, 6]]]), 16, 32).tolist() == [[inside]]
 
 
-def test_hits_in_any_of_the_boxes():
+def test_on_target_in_any_of_the_boxes():
     locations = torch.tensor([[[-0.5, -0.5], [0.5, 0.5], [0.5, -0.5]], [[0.0, 0.0], [5.0, 0.0], [0.0, -3.0]]])
     boxes = torch.tensor([[[0.0, 0, 8, 8], [8, 8, 16, 16]], [[4.0, 4, 12, 12], [4, 4, 12, 12]]])
-    assert hits(locations, boxes, 16, 16).tolist() == [[True, True, False], [True, False, False]]
+    assert on_target(locations, boxes, 16, 16).tolist() == [[True, True, False], [True, False, False]]
 
 
-def test_no_boxes_no_hits():
-    assert hits(torch.zeros(2, 3, 2), torch.zeros(2, 0, 4), 16, 16).tolist() == [[False] * 3] * 2
+def test_never_on_target_without_boxes():
+    assert on_target(torch.zeros(2, 3, 2), torch.zeros(2, 0, 4), 16, 16).tolist() == [[False] * 3] * 2
 
 
-def test_hits_and_locations_share_the_convention():
-    """The centre of an image is a hit in its second half, not in its first."""
+def test_boxes_and_locations_have_the_same_convention():
+    """The center of an image is in its right half, not in its left half."""
     halves = torch.tensor([[[0.0, 0, 8, 16]], [[8.0, 0, 16, 16]]])
-    found = hits(torch.zeros(2, 1, 2), halves, 16, 16)
+    found = on_target(torch.zeros(2, 1, 2), halves, 16, 16)
     assert_close(found.double(), [[0.0], [1.0]])

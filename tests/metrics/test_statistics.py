@@ -86,7 +86,7 @@ def test_several_seeds_against_scipy():
 
 
 def test_pairing_makes_the_interval_narrow():
-    """Two models that fail on nearly the same images are told apart, which unpaired intervals could not do."""
+    """Two models that fail on nearly the same images are distinguished, which unpaired intervals could not do."""
     hard = np.random.default_rng(3).random(10000) < 0.05
     one, other = hard.copy(), hard.copy()
     one[np.flatnonzero(~hard)[:20]] = True
@@ -117,7 +117,7 @@ def test_no_difference_at_all():
 
 
 def test_shapes_are_checked():
-    with pytest.raises(ValueError, match=r"of the same images, got \(1, 3\) and \(1, 4\)"):
+    with pytest.raises(ValueError, match=r"for the same images, got \(1, 3\) and \(1, 4\)"):
         paired(np.zeros((1, 3), bool), np.zeros((1, 4), bool))
     with pytest.raises(ValueError, match=r"\(seeds, images\)"):
         paired(np.zeros(3, bool), np.zeros((1, 3), bool))

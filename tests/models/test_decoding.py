@@ -18,7 +18,7 @@ BATCH, PLACES, SIZE, STATE = 6, 5, 4, 6
 
 
 def make_decoder(*, words=8, mode="soft", seed=2, sharpness=2.0, **options):
-    """A decoder in evaluation mode with enough temperament to say different things of different images."""
+    """A decoder in evaluation mode whose weights are large enough for different sentences for different images."""
     torch.manual_seed(seed)
     attention = Attention(state_dim=STATE, annotation_dim=SIZE, mode=mode, dim=3)
     sizes = {"vocabulary_size": words, "embed_dim": 5, "state_dim": STATE, "annotation_dim": SIZE}
@@ -40,20 +40,20 @@ def some_memory(decoder, **options):
     return decoder.attention.annotate(some_values(**options))
 
 
-def likes(decoder, word, by=1e3):
-    """Make a decoder say a word, or with a negative number never say it."""
+def boost(decoder, word, by=1e3):
+    """Make a decoder generate a word always, or with a negative number never."""
     with torch.no_grad():
         decoder.to_words.bias[word] += by
     return decoder
 
 
-def told(decoder, memory, image, words, mode=None):
-    """The teacher-forced log-probability of words, and where they were read."""
+def teacher_forced(decoder, memory, image, words, mode=None):
+    """The log-probability of words under teacher forcing, and the decoder output."""
     one = Annotations(*(None if part is None else part[image : image + 1] for part in memory))
     with torch.no_grad():
-        telling = decoder(one, torch.tensor([[START, *words]]), mode=mode, sample=False)
-    log_probs = telling.logits.log_softmax(-1)[0]
-    return sum(log_probs[t, word].item() for t, word in enumerate(words)), telling
+        output = decoder(one, torch.tensor([[START, *words]]), mode=mode, sample=False)
+    log_probs = output.logits.log_softmax(-1)[0]
+    return sum(log_probs[t, word].item() for t, word in enumerate(words)), output
 
 
 def exhaustive(decoder, memory, image, max_length, length_penalty):
@@ -62,13 +62,13 @@ def exhaustive(decoder, memory, image, max_length, length_penalty):
     best = (-math.inf, None)
     for length in range(max_length):
         for words in itertools.product(others, repeat=length):
-            log_prob, _ = told(decoder, memory, image, (*words, END))
+            log_prob, _ = teacher_forced(decoder, memory, image, (*words, END))
             score = log_prob / ((5 + length + 1) / 6) ** length_penalty
             best = max(best, (score, (*words, END)))
     return best
 
 
-def same(one, other, atol=1e-10):
+def assert_same_hypotheses(one, other, atol=1e-10):
     assert [caption.words for caption in one] == [caption.words for caption in other]
     for a, b in zip(one, other, strict=True):
         assert abs(a.log_prob - b.log_prob) <= atol
@@ -96,7 +96,7 @@ def test_a_beam_wide_enough_is_exhaustive_search(seed, length_penalty):
         assert abs(caption.log_prob / ((5 + len(words)) / 6) ** length_penalty - score) < 1e-10
 
 
-def test_the_length_penalty_favours_long_sentences():
+def test_the_length_penalty_favors_long_sentences():
     decoder = make_decoder(words=6)
     lengths = [
         sum(
@@ -115,7 +115,7 @@ def test_images_do_not_disturb_each_other(length_penalty):
     together = beam(decoder, some_memory(decoder), **options)
     assert len({caption.words for caption in together}) > 1
     alone = [beam(decoder, decoder.attention.annotate(values[None]), **options)[0] for values in some_values()]
-    same(together, alone)
+    assert_same_hypotheses(together, alone)
 
 
 @pytest.mark.parametrize("mode", ["soft", "hard"])
@@ -125,17 +125,19 @@ def test_a_beam_of_one_is_greedy(seed, mode):
     memory = some_memory(decoder, seed=seed)
     expected = greedy(decoder, memory, max_length=6, mode=mode)
     for length_penalty in (0.0, 2.0):
-        same(beam(decoder, memory, beam_width=1, max_length=6, length_penalty=length_penalty, mode=mode), expected)
+        assert_same_hypotheses(
+            beam(decoder, memory, beam_width=1, max_length=6, length_penalty=length_penalty, mode=mode), expected
+        )
 
 
 def beam_by_hand(decoder, memory, image, width, max_length, length_penalty):
-    """Beam search of one image with lists, every hypothesis told anew."""
+    """Beam search of one image with lists, every hypothesis decoded anew."""
     opened, done, room = [(0.0, ())], [], width
     for length in range(1, max_length + 1):
         candidates = []
         for log_prob, words in opened:
-            _, telling = told(decoder, memory, image, (*words, END))
-            for word, more in enumerate(telling.logits[0, -1].log_softmax(-1).tolist()):
+            _, output = teacher_forced(decoder, memory, image, (*words, END))
+            for word, more in enumerate(output.logits[0, -1].log_softmax(-1).tolist()):
                 if word not in (PAD, START, UNKNOWN):
                     candidates.append((log_prob + more, (*words, word)))
         chosen = sorted(candidates, reverse=True)[:room]
@@ -158,7 +160,7 @@ def test_a_beam_by_hand(width, length_penalty):
 
 
 class Scripted:
-    """A decoder whose next word depends by a table on the last one, and which looks at the place of that number."""
+    """A decoder whose next word depends on the last one by a table, and which attends to the place of its index."""
 
     def __init__(self, table, words=8):
         self.table = torch.zeros(words, words, dtype=torch.float64)
@@ -181,7 +183,7 @@ class Scripted:
         return Annotations(values, values, None)
 
 
-def test_a_beam_overtakes_greed():
+def test_a_beam_finds_better_sentences_than_greedy():
     decoder = Scripted(
         {START: {7: 0.6, 4: 0.4}, 7: {6: 0.4, 5: 0.3, END: 0.3}, 4: {5: 1.0}, 5: {END: 1.0}, 6: {END: 1}}
     )
@@ -189,7 +191,7 @@ def test_a_beam_overtakes_greed():
         for caption in beam(decoder, decoder.memory(3), beam_width=width, max_length=5):
             assert caption.words == words
             assert abs(caption.log_prob - math.log(probability)) < 1e-12
-            # Each word was found by looking at the place of the word before it.
+            # Each word was generated while reading at the place of the word before it.
             assert caption.places.tolist() == [START, words[0]]
             assert caption.weights.argmax(1).tolist() == [START, words[0]]
 
@@ -206,7 +208,7 @@ def test_what_is_unlikely_now_may_score_better_later(length_penalty, words):
 
 
 def test_a_beam_stops_when_nothing_better_can_come():
-    decoder, calls = likes(make_decoder(), END), []
+    decoder, calls = boost(make_decoder(), END), []
     step = decoder.step
     decoder.step = lambda *args, **options: calls.append(1) or step(*args, **options)
     beam(decoder, some_memory(decoder), beam_width=3, max_length=9)
@@ -215,19 +217,19 @@ def test_a_beam_stops_when_nothing_better_can_come():
 
 @every_search
 @pytest.mark.parametrize("mode", ["soft", "hard"])
-def test_log_probabilities_and_looks_are_those_of_teacher_forcing(search, mode):
+def test_log_probabilities_and_attention_equal_teacher_forcing(search, mode):
     decoder = make_decoder()
     memory = some_memory(decoder)
     lengths = set()
     for image, caption in enumerate(search(decoder, memory, max_length=5, mode=mode)):
         if mode == "hard" and search is SEARCHES["sample"]:
-            continue  # looks elsewhere
+            continue  # reads at other places
         length = len(caption.words)
         lengths.add(length)
-        log_prob, telling = told(decoder, memory, image, (*caption.words, *[END] * (length < 5)), mode=mode)
+        log_prob, output = teacher_forced(decoder, memory, image, (*caption.words, *[END] * (length < 5)), mode=mode)
         assert abs(caption.log_prob - log_prob) < 1e-10
-        assert_close(caption.weights, telling.weights[0, :length], 1e-10)
-        assert torch.equal(caption.places, telling.places[0, :length])
+        assert_close(caption.weights, output.weights[0, :length], 1e-10)
+        assert torch.equal(caption.places, output.places[0, :length])
         assert torch.equal(caption.places, caption.weights.argmax(-1))
     assert len(lengths) != 1  # it was no test of one length
 
@@ -241,29 +243,31 @@ def test_padding_changes_nothing(search):
     expected = search(decoder, decoder.attention.annotate(values), max_length=6)
     captions = search(decoder, padded, max_length=6)
     assert not any(caption.weights[:, PLACES:].any() for caption in captions)
-    same([caption._replace(weights=caption.weights[:, :PLACES]) for caption in captions], expected)
+    assert_same_hypotheses([caption._replace(weights=caption.weights[:, :PLACES]) for caption in captions], expected)
 
 
 @every_search
 def test_a_decoder_that_never_ends(search):
-    decoder = likes(make_decoder(), END, -math.inf)
+    decoder = boost(make_decoder(), END, -math.inf)
     memory = some_memory(decoder)
     for image, caption in enumerate(search(decoder, memory, max_length=4)):
         assert len(caption.words) == 4 and caption.weights.shape == (4, PLACES) and caption.places.shape == (4,)
-        assert abs(caption.log_prob - told(decoder, memory, image, caption.words)[0]) < 1e-10
+        assert abs(caption.log_prob - teacher_forced(decoder, memory, image, caption.words)[0]) < 1e-10
 
 
 def test_the_best_of_unfinished_sentences():
-    decoder = likes(make_decoder(words=6), END, -math.inf)
+    decoder = boost(make_decoder(words=6), END, -math.inf)
     memory = some_memory(decoder)
     for image, caption in enumerate(beam(decoder, memory, beam_width=8, max_length=3)):
-        best = max(itertools.product((4, 5), repeat=3), key=lambda words: told(decoder, memory, image, words)[0])
+        best = max(
+            itertools.product((4, 5), repeat=3), key=lambda words: teacher_forced(decoder, memory, image, words)[0]
+        )
         assert caption.words == best
 
 
 @every_search
 def test_a_decoder_that_ends_at_once(search):
-    decoder = likes(make_decoder(), END)
+    decoder = boost(make_decoder(), END)
     for caption in search(decoder, some_memory(decoder), max_length=4):
         assert caption.words == () and caption.weights.shape == (0, PLACES) and caption.places.shape == (0,)
         assert -1e-10 < caption.log_prob <= 0
@@ -271,8 +275,8 @@ def test_a_decoder_that_ends_at_once(search):
 
 @every_search
 @pytest.mark.parametrize("word", [PAD, START, UNKNOWN])
-def test_some_words_are_never_said(search, word):
-    decoder = likes(make_decoder(), word, 100.0)
+def test_special_words_are_never_generated(search, word):
+    decoder = boost(make_decoder(), word, 100.0)
     captions = search(decoder, some_memory(decoder), max_length=4)
     assert not any(word in caption.words for caption in captions)
     assert all(caption.log_prob < -50 for caption in captions)  # nor do the others become more likely for it
@@ -285,7 +289,7 @@ def test_equally_likely_words():
     memory = some_memory(decoder)
     assert {caption.words for caption in greedy(decoder, memory, max_length=3)} == {()}
     assert {caption.words for caption in beam(decoder, memory, beam_width=3, max_length=3)} == {()}
-    likes(decoder, END, -math.inf)
+    boost(decoder, END, -math.inf)
     assert {caption.words for caption in greedy(decoder, memory, max_length=3)} == {(4, 4, 4)}
     assert {caption.words for caption in beam(decoder, memory, beam_width=3, max_length=3)} == {(4, 4, 4)}
 
@@ -307,9 +311,9 @@ def test_samples_follow_the_decoder():
     expected = attention @ torch.stack(by_place)
     first = torch.tensor([caption.words[0] if caption.words else END for caption in captions])
     assert_close(torch.bincount(first, minlength=5) / 4000, expected, 0.025)
-    spoken = torch.stack([caption.places[0] for caption in captions if caption.words])
+    places = torch.stack([caption.places[0] for caption in captions if caption.words])
     assert_close(
-        torch.bincount(spoken, minlength=PLACES) / 4000, attention * (1 - torch.stack(by_place)[:, END]), 0.025
+        torch.bincount(places, minlength=PLACES) / 4000, attention * (1 - torch.stack(by_place)[:, END]), 0.025
     )
 
 
@@ -317,7 +321,7 @@ def test_samples_depend_on_their_noise_alone():
     decoder = make_decoder(mode="hard", sharpness=1.0)
     memory = some_memory(decoder)
     one, again, other = (sample(decoder, memory, max_length=6, noise=Noise(seed)) for seed in (0, 0, 1))
-    same(one, again, 0)
+    assert_same_hypotheses(one, again, 0)
     assert [caption.words for caption in one] != [caption.words for caption in other]
 
 
@@ -328,13 +332,13 @@ def test_no_gradients(search):
 
 
 @every_search
-def test_nothing_to_speak_of(search):
+def test_empty_batch(search):
     decoder = make_decoder()
     assert search(decoder, some_memory(decoder).rows(torch.zeros(0, dtype=torch.int64)), max_length=3) == []
 
 
 @every_search
-def test_no_room_to_speak(search):
+def test_max_length_of_zero(search):
     decoder = make_decoder()
     with pytest.raises(ValueError, match="max_length must be at least 1, got 0"):
         search(decoder, some_memory(decoder), max_length=0)

@@ -1,4 +1,4 @@
-"""The decoder against its formulas, written out; teacher forcing against stepping; and which gradient goes where."""
+"""The decoder against its formulas, written out; teacher forcing against stepping; and gradient routing."""
 
 import math
 
@@ -69,7 +69,7 @@ def some_images():
 
 
 def linear(layer, x):
-    """A linear layer, in numbers of Python."""
+    """A linear layer in Python floats."""
     bias = [0.0] * len(layer.weight) if layer.bias is None else layer.bias.tolist()
     return [
         sum(w * v for w, v in zip(row, x, strict=True)) + b for row, b in zip(layer.weight.tolist(), bias, strict=True)
@@ -131,39 +131,39 @@ def test_a_gate_is_one_number_for_each_example():
     assert make_decoder(gate=False).gate is None
 
 
-def test_the_start_is_a_layer_of_the_mean_of_what_there_is():
+def test_the_initial_state_is_a_layer_of_the_mean_annotation():
     decoder, values, mask = make_decoder(), some_values(), some_mask()
     state = decoder.initial_state(decoder.attention.annotate(values, mask))
     means = [values[0, :3].mean(0), values[1].mean(0), (values[2].sum(0) - values[2, 1]) / 4]
     for i, mean in enumerate(means):
         assert_close(state.hidden[i], torch.tensor(linear(decoder.initial_hidden[0], mean.tolist())).tanh(), 1e-7)
         assert_close(state.cell[i], torch.tensor(linear(decoder.initial_cell[0], mean.tolist())).tanh(), 1e-7)
-    everything = decoder.initial_state(decoder.attention.annotate(values, torch.ones_like(mask)))
-    assert_close(decoder.initial_state(decoder.attention.annotate(values)).hidden, everything.hidden, 1e-12)
+    unmasked = decoder.initial_state(decoder.attention.annotate(values, torch.ones_like(mask)))
+    assert_close(decoder.initial_state(decoder.attention.annotate(values)).hidden, unmasked.hidden, 1e-12)
 
 
 @pytest.mark.parametrize("mode", ["soft", "hard"])
 def test_teacher_forcing_is_stepping(mode):
     decoder, words = make_decoder(mode=mode), some_words()
     memory = decoder.attention.annotate(some_values(), some_mask())
-    telling = decoder(memory, words, noise=Noise(5))
+    output = decoder(memory, words, noise=Noise(5))
     state, noise = decoder.initial_state(memory), Noise(5)
     for t in range(4):
         step = decoder.step(words[:, t], state, memory, noise=noise)
         state = step.state
-        assert_close(telling.logits[:, t], step.logits, 1e-12)  # made together, so equal up to rounding
-        assert torch.equal(telling.weights[:, t], step.reading.attention.weights)
-        assert torch.equal(telling.places[:, t], step.reading.place)
-        assert torch.equal(telling.entropies[:, t], step.reading.attention.entropy())
+        assert_close(output.logits[:, t], step.logits, 1e-12)  # computed in one product, so equal up to rounding
+        assert torch.equal(output.weights[:, t], step.reading.attention.weights)
+        assert torch.equal(output.places[:, t], step.reading.place)
+        assert torch.equal(output.entropies[:, t], step.reading.attention.entropy())
         if mode == "hard":
-            assert torch.equal(telling.log_probs[:, t], step.reading.log_prob)
-    assert telling.logits.shape == (BATCH, 4, WORDS) and telling.weights.shape == (BATCH, 4, PLACES)
-    assert telling.places.dtype == torch.int64
-    assert (telling.log_probs is None) == (mode == "soft")
+            assert torch.equal(output.log_probs[:, t], step.reading.log_prob)
+    assert output.logits.shape == (BATCH, 4, WORDS) and output.weights.shape == (BATCH, 4, PLACES)
+    assert output.places.dtype == torch.int64
+    assert (output.log_probs is None) == (mode == "soft")
 
 
 @pytest.mark.parametrize("gate", [True, False])
-def test_the_output_may_be_given_another_context_than_the_recurrence(gate):
+def test_the_output_may_have_another_context_than_the_recurrence(gate):
     """Hard in the recurrence, the expectation in the output."""
     decoder = make_decoder(mode="hard", gate=gate)
     memory = decoder.attention.annotate(some_values(), some_mask())
@@ -187,7 +187,7 @@ def test_the_output_may_be_given_another_context_than_the_recurrence(gate):
     assert torch.equal(mixed.places, plain.places) and not torch.equal(mixed.logits, plain.logits)
 
 
-def test_the_last_word_is_predicted_not_read():
+def test_the_last_word_is_a_target_only():
     decoder, words = make_decoder(), some_words()
     memory = decoder.attention.annotate(some_values())
     others = words.clone()
@@ -227,16 +227,16 @@ def test_soft_context_is_the_expectation_of_hard_ones(scorer):
     assert_close(total, soft.context, 1e-12)
 
 
-def cross_entropy(telling, words):
-    return nn.functional.cross_entropy(telling.logits.flatten(0, 1), words[:, 1:].flatten())
+def cross_entropy(output, words):
+    return nn.functional.cross_entropy(output.logits.flatten(0, 1), words[:, 1:].flatten())
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
 @pytest.mark.parametrize("gate", [True, False])
 def test_gradients_of_a_soft_captioner(scorer, gate):
     model, words = make_captioner(scorer=scorer, gate=gate), some_words()
-    everything = {name for name, _ in model.named_parameters()}
-    assert reached(cross_entropy(model(some_images(), words), words), model) == everything
+    all_names = {name for name, _ in model.named_parameters()}
+    assert reached(cross_entropy(model(some_images(), words), words), model) == all_names
 
 
 @pytest.mark.parametrize(
@@ -246,12 +246,12 @@ def test_gradients_of_a_soft_captioner(scorer, gate):
 @pytest.mark.parametrize("window", [None, 1])
 def test_gradients_of_a_hard_captioner(scorer, scores, window):
     model, words = make_captioner(mode="hard", scorer=scorer, window=window, axes=2), some_words()
-    telling = model(some_images(), words, noise=Noise(0))
-    everything = {name for name, _ in model.named_parameters()}
+    output = model(some_images(), words, noise=Noise(0))
+    all_names = {name for name, _ in model.named_parameters()}
     where = under(model, "decoder.attention.window", *(f"decoder.attention.scorer.{part}" for part in scores))
-    output = under(model, "decoder.from_hidden", "decoder.from_context", "decoder.to_words")
-    assert reached(cross_entropy(telling, words), model) == everything - where
-    assert reached(telling.log_probs.sum(), model) == everything - output
+    output_layers = under(model, "decoder.from_hidden", "decoder.from_context", "decoder.to_words")
+    assert reached(cross_entropy(output, words), model) == all_names - where
+    assert reached(output.log_probs.sum(), model) == all_names - output_layers
     assert bool(where) == (scorer != "dot" or window is not None)
 
 
@@ -261,7 +261,7 @@ def some_mixer():
 
 
 def test_a_mixer_comes_between_encoder_and_decoder():
-    """Of images, and of annotations that were kept, alike; and it learns from both."""
+    """It applies to images and to cached annotations, and learns from both."""
     mixer, images, words = some_mixer(), some_images(), some_words()
     model = make_captioner(mixer=mixer)
     features = model.encoder(images)
@@ -270,27 +270,29 @@ def test_a_mixer_comes_between_encoder_and_decoder():
     assert not torch.allclose(memory.values, features)
     assert torch.equal(model(features, words).logits, model(images, words).logits)
     assert reached(model(features.detach(), words).logits.sum(), model) == under(model, "decoder", "mixer")
-    everything = {name for name, _ in model.named_parameters()}
-    assert reached(cross_entropy(model(images, words), words), model) == everything
+    all_names = {name for name, _ in model.named_parameters()}
+    assert reached(cross_entropy(model(images, words), words), model) == all_names
 
 
 def test_a_window_on_the_grid_of_the_encoder():
-    """Kept annotations have the grid of the images they were made of, which are all of one size."""
+    """Cached annotations have the grid of the images they were made from, which all have one size."""
     model, images, words = make_captioner(window=1, axes=2, image_size=(SIZE, PLACES)), some_images(), some_words()
     memory = model.annotate(images)
     assert memory.positions[1].tolist() == [[i + 0.5, 0.5] for i in range(PLACES)]
     assert memory.extent.tolist() == [[PLACES, 1]] * BATCH
-    telling = model(images, words)
-    assert torch.equal(model(model.encoder(images), words).logits, telling.logits)
-    assert (telling.weights > 0).sum(-1).unique().tolist() == [2]  # of five, within 1 of a point near the middle
+    output = model(images, words)
+    assert torch.equal(model(model.encoder(images), words).logits, output.logits)
+    assert (output.weights > 0).sum(-1).unique().tolist() == [2]  # of five, within 1 of a point near the middle
     unknown = make_captioner(window=1, axes=2)
     assert torch.equal(unknown.annotate(images).positions, memory.positions)
-    with pytest.raises(ValueError, match="image_size must be given for a window on images that come encoded, got None"):
+    with pytest.raises(
+        ValueError, match="image_size must be given for a window over images that come encoded, got None"
+    ):
         unknown.annotate(model.encoder(images))
 
 
 def test_padded_sentences_with_a_window_and_a_mixer():
-    """The sentence of a translator: what is beyond its end changes neither window nor words."""
+    """The padding of a source sentence changes neither window nor words."""
     decoder, mixer, words = make_decoder(window=1), some_mixer(), some_words()
     mask = torch.arange(PLACES + 2).expand(BATCH, -1) < torch.tensor([[5], [1], [3]])
     values = torch.cat([some_values(), torch.full((BATCH, 2, SIZE), 7.0, dtype=torch.float64)], 1)
@@ -347,7 +349,7 @@ def test_dropout():
     assert torch.equal(decoder(memory, words).logits, make_decoder().eval()(memory, words).logits)
 
 
-def test_dropout_drops_a_part_and_keeps_the_mean():
+def test_dropout_keeps_the_mean():
     decoder = make_decoder(dropout=0.25)
     dropped = decoder._drop(torch.ones(200, 200, dtype=torch.float64), Noise(0))
     assert dropped.unique().tolist() == [0, 1 / 0.75]
@@ -362,30 +364,32 @@ def test_dropout_spares_the_state_and_the_attention():
     assert not torch.equal(dropped.logits, whole.logits)
 
 
-def test_parameters_that_decide_where_to_look_and_old_keywords():
+def test_attention_parameters_and_old_keywords():
     model = make_captioner()
     named = {id(parameter): name for name, parameter in model.named_parameters()}
     found = {named[id(parameter)] for parameter in model.attention_parameters()}
     assert found == under(model, "decoder.attention") and found
     for call, source in ((model, some_images()), (model.decoder, model.annotate(some_images()))):
         with pytest.raises(TypeError, match="^the keyword how is now mode$"):
-            call(source, some_words(), mode="soft")
+            call(source, some_words(), how="soft")
 
 
-def test_what_cannot_be():
+def test_invalid_arguments():
     for dropout in (-0.1, 1.0, float("nan")):
         with pytest.raises(ValueError, match=f"dropout must be at least 0 and less than 1, got {dropout}"):
             make_decoder(dropout=dropout)
     decoder = make_decoder()
     decoder.annotation_dim = 9
-    with pytest.raises(ValueError, match="the decoder reads annotations of size 9, the encoder makes 4"):
+    with pytest.raises(
+        ValueError, match="decoder.annotation_dim must be 4, the size of the encoder's annotations, got 9"
+    ):
         Captioner(encoder=Halves(), decoder=decoder)
     with pytest.raises(ValueError, match="mode must be 'hard' or 'soft', got 'firm'"):
         make_captioner()(some_images(), some_words(), mode="firm")
 
 
 @pytest.mark.parametrize("shape", [(2,), (3, 1), ()])
-def test_wrong_word(shape):
+def test_invalid_word(shape):
     decoder = make_decoder()
     memory = decoder.attention.annotate(some_values())
     with pytest.raises(ValueError, match=r"word must have shape \(3,\), one for each example, got \("):
@@ -393,8 +397,8 @@ def test_wrong_word(shape):
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 5), (3, 1), (3, 2, 1)])
-def test_wrong_words(shape):
-    with pytest.raises(ValueError, match=r"words must have shape \(3, N \+ 1\): START and at least one word more"):
+def test_invalid_words(shape):
+    with pytest.raises(ValueError, match=r"words must have shape \(3, N \+ 1\): START and at least one more word"):
         make_captioner()(some_images(), torch.zeros(shape, dtype=torch.int64))
 
 
@@ -406,7 +410,7 @@ def test_wrong_words(shape):
         (torch.zeros(5, 4), r"got torch.float32 \(5, 4\)"),
     ],
 )
-def test_wrong_images(images, message):
+def test_invalid_images(images, message):
     expected = r"images must have shape \(B, C, H, W\), or be encoded as floating point \(B, L, 4\), "
     with pytest.raises(ValueError, match=expected + message):
         make_captioner().annotate(images)

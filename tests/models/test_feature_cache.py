@@ -1,12 +1,10 @@
-"""Features kept on the disk: those of the encoder, whole or continued, and never those of something else."""
+"""The feature cache: equal to the encoder, complete or resumed, and refused if anything else is in the folder."""
 
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 from collections import namedtuple
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +17,7 @@ from torch import nn
 from glimpse import losses
 from glimpse.attention.annotation import Attention
 from glimpse.attention.distributions import Noise
-from glimpse.data.captions import CaptionSplits
+from glimpse.data.base import Splits
 from glimpse.data.photo_captions import Photo, PhotoCaptions
 from glimpse.data.vocabulary import Vocabulary
 from glimpse.distributed import Processes
@@ -34,14 +32,14 @@ SIZES = {"train": 23, "valid": 5, "test": 7}
 
 
 class Strides(Encoder):
-    """One convolution: 2 x 3 places of 4 x 4 pixels in an image of 8 x 12. Can be told to fail on the way."""
+    """One convolution: 2 x 3 places of 4 x 4 pixels in an image of 8 x 12. `batches`: fail after so many."""
 
     def __init__(self, *, seed=0, out_dim=5, batches=None, scale=1.0):
         super().__init__((0.5, 0.4, 0.3), (0.2, 0.2, 0.2))
         torch.manual_seed(seed)
         self.out_dim = out_dim
         self.layer = nn.Conv2d(3, out_dim, 4, stride=4)
-        self.drop = nn.Dropout(0.5)  # nothing of it may be in what is kept
+        self.drop = nn.Dropout(0.5)  # cached features must be without it
         self.requires_grad_(False)
         self.batches, self.scale = batches, scale
 
@@ -69,7 +67,7 @@ def make_splits(folder, *, size=(8, 12), workers=0, sizes=SIZES):
                 Image.fromarray(noise).save(file)
             photos.append(Photo(file, tuple(("a", *["word"] * n, f"{split}{i}") for n in (i % 5, i % 3))))
         splits.append(PhotoCaptions(split=split, photos=photos, size=size, workers=workers))
-    return CaptionSplits(*splits)
+    return Splits(*splits)
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +76,11 @@ def splits(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def safe_after_four(monkeypatch):
-    monkeypatch.setattr(features, "_SAVED", 4)
+def sync_after_four(monkeypatch):
+    monkeypatch.setattr(features, "_SYNC_INTERVAL", 4)
 
 
-def keep(splits, folder, encoder=None, *, said=None, name="strides", batch_size=2, processes=ALONE):
+def cache(splits, folder, encoder=None, *, log=None, name="strides", batch_size=2, processes=ALONE):
     return cache_features(
         splits,
         encoder or Strides(),
@@ -90,7 +88,7 @@ def keep(splits, folder, encoder=None, *, said=None, name="strides", batch_size=
         name=name,
         batch_size=batch_size,
         processes=processes,
-        log=(said if said is not None else []).append,
+        log=([] if log is None else log).append,
     )
 
 
@@ -98,7 +96,7 @@ def counts(folder):
     return json.loads((folder / "done.json").read_text())
 
 
-def kept(splits):
+def cached(splits):
     """All features, in order."""
     return torch.cat([batch.images for data in splits for batch in data.in_order(batch_size=9)])
 
@@ -116,13 +114,13 @@ def assert_features_of(found, splits, encoder=None):
 def test_features_are_those_of_the_encoder(splits, tmp_path):
     encoder = Strides()
     encoder.train()
-    found = keep(splits, tmp_path / "cache", encoder)
+    found = cache(splits, tmp_path / "cache", encoder)
     assert encoder.training
     assert_features_of(found, splits)
 
 
-def test_all_else_is_as_it_was(splits, tmp_path):
-    found = keep(splits, tmp_path / "cache")
+def test_all_else_is_as_in_the_photographs(splits, tmp_path):
+    found = cache(splits, tmp_path / "cache")
     encoder = Strides().eval()
     for data, photos in zip(found, splits, strict=True):
         assert data.image_shape == (3, 8, 12) and len(data) == len(photos) and data.photos is photos
@@ -138,18 +136,18 @@ def test_all_else_is_as_it_was(splits, tmp_path):
                 assert one.boxes.shape == other.boxes.shape and one.classes.shape == other.classes.shape
                 assert_close(one.images, encoder(other.images), 5e-3)
     assert list(found.train.vocabulary_captions()) == list(splits.train.vocabulary_captions())
-    with pytest.raises(ValueError, match='words must be counted in the "train" split, got "test"'):
+    with pytest.raises(ValueError, match='the vocabulary must be built from the "train" split, got "test"'):
         found.test.vocabulary_captions()
 
 
 def test_a_finished_cache_is_opened_at_once(splits, tmp_path, monkeypatch):
-    folder, said = tmp_path / "new" / "cache", []
-    first = kept(keep(splits, folder, said=said))
-    assert said == [f"Features of 35 images, 6 x 5 each: 2.1e-06 GB in {folder}"]
+    folder, log = tmp_path / "new" / "cache", []
+    first = cached(cache(splits, folder, log=log))
+    assert log == [f"Features of 35 images, 6 x 5 each: 2.1e-06 GB in {folder}"]
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    monkeypatch.setattr(PhotoCaptions, "read", None)  # no image is read any more, not even to train
-    found = keep(splits, str(folder), Strides(batches=0), said=said)
-    assert torch.equal(kept(found), first) and len(said) == 1
+    monkeypatch.setattr(PhotoCaptions, "read", None)  # no image may be read, not even in training
+    found = cache(splits, str(folder), Strides(batches=0), log=log)
+    assert torch.equal(cached(found), first) and len(log) == 1
     list(found.train.epoch(seed=0, epoch=0, batch_size=4))
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
@@ -158,38 +156,38 @@ def test_a_finished_cache_is_opened_at_once(splits, tmp_path, monkeypatch):
     ("batches", "done"),
     [
         (0, None),
-        (1, None),  # two images, not yet safe
+        (1, None),  # two images, not yet synced
         (2, {"train": 4, "valid": 0, "test": 0}),
         (5, {"train": 8, "valid": 0, "test": 0}),
         (13, {"train": 23, "valid": 0, "test": 0}),  # 12 batches of train, one of valid
         (15, {"train": 23, "valid": 5, "test": 0}),
     ],
 )
-def test_an_interrupted_cache_is_continued(splits, tmp_path, batches, done):
-    folder, said = tmp_path / "cache", []
+def test_an_interrupted_cache_is_resumed(splits, tmp_path, batches, done):
+    folder, log = tmp_path / "cache", []
     with pytest.raises(RuntimeError, match="interrupted"):
-        keep(splits, folder, Strides(batches=batches))
+        cache(splits, folder, Strides(batches=batches))
     assert (counts(folder) if done else None) == done
-    with pytest.raises(RuntimeError, match="interrupted"):  # not mistaken for a whole one
-        keep(splits, folder, Strides(batches=0))
+    with pytest.raises(RuntimeError, match="interrupted"):  # not mistaken for a complete one
+        cache(splits, folder, Strides(batches=0))
     safe = sum(done.values()) if done else 0
     encoder = Strides(batches=100)
-    found = keep(splits, folder, encoder, said=said)
-    assert said[0].endswith(f"in {folder}" + (f"; {safe} are done" if safe else ""))
+    found = cache(splits, folder, encoder, log=log)
+    assert log[0].endswith(f"in {folder}" + (f"; {safe} are done" if safe else ""))
     left = [size - (done or {}).get(split, 0) for split, size in SIZES.items()]
     assert 100 - encoder.batches == sum(-(-count // 2) for count in left)  # nothing is computed twice
     assert_features_of(found, splits)
     assert counts(folder) == SIZES
 
 
-def test_half_an_image_at_the_end_does_no_harm(splits, tmp_path):
+def test_half_an_image_at_the_end_is_dropped(splits, tmp_path):
     folder = tmp_path / "cache"
     with pytest.raises(RuntimeError, match="interrupted"):
-        keep(splits, folder, Strides(batches=5))
+        cache(splits, folder, Strides(batches=5))
     with open(folder / "train.f16", "ab") as file:
         file.write(b"\xff" * 77)
     (folder / ".done.json.1.tmp").write_text("{")
-    assert_features_of(keep(splits, folder), splits)
+    assert_features_of(cache(splits, folder), splits)
     assert sorted(path.name for path in folder.iterdir()) == [
         ".lock",
         "done.json",
@@ -201,93 +199,86 @@ def test_half_an_image_at_the_end_does_no_harm(splits, tmp_path):
     assert (folder / "train.f16").stat().st_size == 23 * 6 * 5 * 2
 
 
-KILLED = """
-import os, signal, sys
-sys.path[:0] = [{tests!r}, {support!r}]
-import test_feature_cache as tests
-from pathlib import Path
-tests.features._SAVED = 4
+class Killed(Strides):
+    """An encoder whose process is killed when there is one batch left to encode."""
 
-class Mortal(tests.Strides):
     def features(self, pixels):
         if self.batches == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().features(pixels)
 
-tests.keep(tests.make_splits(Path({photos!r})), Path({folder!r}), Mortal(batches=8))
-"""
 
-
-def test_a_killed_process_leaves_what_it_did(splits, tmp_path):
-    make_splits(tmp_path / "photos")
-    here = Path(__file__).parent
-    script = KILLED.format(
-        tests=str(here), support=str(here.parent), photos=str(tmp_path / "photos"), folder=str(tmp_path / "cache")
-    )
-    assert subprocess.run([sys.executable, "-c", script]).returncode == -signal.SIGKILL
+def test_a_killed_process_leaves_a_cache_to_resume(splits, tmp_path):
+    arguments = (splits, tmp_path / "cache", Killed(batches=8))
+    process = multiprocessing.get_context("fork").Process(target=cache, args=arguments)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert counts(tmp_path / "cache") == {"train": 12, "valid": 0, "test": 0}  # of 14
-    assert_features_of(keep(make_splits(tmp_path / "photos"), tmp_path / "cache"), splits)
+    assert_features_of(cache(splits, tmp_path / "cache"), splits)
 
 
 def test_another_encoder_is_refused(splits, tmp_path):
     folder = tmp_path / "cache"
-    keep(splits, folder)
+    cache(splits, folder)
     before = (folder / "train.f16").read_bytes()
     advice = "; delete the folder, or choose another$"
-    with pytest.raises(DataError, match=rf"features in {folder} are others .*: weights was \w+, is \w+{advice}"):
-        keep(splits, folder, Strides(seed=1))
+    with pytest.raises(
+        DataError, match=rf"features in {folder} do not match the encoder and images: weights was \w+, is \w+{advice}"
+    ):
+        cache(splits, folder, Strides(seed=1))
     shifted = Strides()
     shifted.pixel_mean += 0.01
-    with pytest.raises(DataError, match=rf"for: weights was \w+, is \w+{advice}"):
-        keep(splits, folder, shifted)
-    with pytest.raises(DataError, match=f"for: encoder was strides, is other{advice}"):
-        keep(splits, folder, name="other")
+    with pytest.raises(DataError, match=rf"images: weights was \w+, is \w+{advice}"):
+        cache(splits, folder, shifted)
+    with pytest.raises(DataError, match=f"images: encoder was strides, is other{advice}"):
+        cache(splits, folder, name="other")
     wider = rf"weights was .*; places and size of an annotation was \[6, 5\], is \[6, 4\]{advice}"
     with pytest.raises(DataError, match=wider):
-        keep(splits, folder, Strides(out_dim=4))
+        cache(splits, folder, Strides(out_dim=4))
     assert (folder / "train.f16").read_bytes() == before
 
 
 def test_other_images_are_refused(splits, tmp_path):
     folder = tmp_path / "cache"
     photos = make_splits(tmp_path / "photos")
-    keep(photos, folder)
+    cache(photos, folder)
     with pytest.raises(DataError, match=r"height and width of an image was \[8, 12\], is \[8, 8\]"):
-        keep(make_splits(tmp_path / "photos", size=(8, 8)), folder)
-    with pytest.raises(DataError, match="for: images of valid was 5, sha256 .*, is 4, sha256 [^;]*; delete"):
-        keep(make_splits(tmp_path / "photos", sizes={**SIZES, "valid": 4}), folder)
+        cache(make_splits(tmp_path / "photos", size=(8, 8)), folder)
+    with pytest.raises(DataError, match="images: images of valid was 5, sha256 .*, is 4, sha256 [^;]*; delete"):
+        cache(make_splits(tmp_path / "photos", sizes={**SIZES, "valid": 4}), folder)
     file = photos.test.files[2]
     status = file.stat()
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
-    with pytest.raises(DataError, match="for: images of test was 7, sha256 .*, is 7, sha256 [^;]*; delete"):
-        keep(photos, folder)
+    with pytest.raises(DataError, match="images: images of test was 7, sha256 .*, is 7, sha256 [^;]*; delete"):
+        cache(photos, folder)
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    keep(photos, folder)
+    cache(photos, folder)
     order = list(reversed([Photo(*pair) for pair in zip(photos.test.files, photos.test.captions, strict=True)]))
-    with pytest.raises(DataError, match="for: images of test was"):
-        keep(photos._replace(test=PhotoCaptions(split="test", photos=order, size=(8, 12))), folder)
+    with pytest.raises(DataError, match="images: images of test was"):
+        cache(photos._replace(test=PhotoCaptions(split="test", photos=order, size=(8, 12))), folder)
     file.rename(file.with_name("renamed.png"))
     order = [
         photo._replace(file=file.with_name("renamed.png")) if photo.file == file else photo for photo in order[::-1]
     ]
-    with pytest.raises(DataError, match="for: images of test was"):
-        keep(photos._replace(test=PhotoCaptions(split="test", photos=order, size=(8, 12))), folder)
+    with pytest.raises(DataError, match="images: images of test was"):
+        cache(photos._replace(test=PhotoCaptions(split="test", photos=order, size=(8, 12))), folder)
     with pytest.raises(DataError, match=f"cannot read {file}: No such file"):
-        keep(photos, folder)
+        cache(photos, folder)
 
 
-def test_an_interrupted_cache_of_something_else_is_refused(splits, tmp_path):
+def test_an_interrupted_cache_of_another_encoder_is_refused(splits, tmp_path):
     with pytest.raises(RuntimeError, match="interrupted"):
-        keep(splits, tmp_path / "cache", Strides(batches=5))
+        cache(splits, tmp_path / "cache", Strides(batches=5))
     with pytest.raises(DataError, match="weights was"):
-        keep(splits, tmp_path / "cache", Strides(seed=1))
+        cache(splits, tmp_path / "cache", Strides(seed=1))
 
 
-def test_a_folder_of_something_else_is_refused(splits, tmp_path):
+def test_a_folder_of_other_files_is_refused(splits, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     for folder in (tmp_path, tmp_path / "notes.txt"):
-        with pytest.raises(DataError, match=f"^{folder} holds something else than features; choose another folder"):
-            keep(splits, folder)
+        with pytest.raises(DataError, match=f"^{folder} must be empty or a cache of features, got other files"):
+            cache(splits, folder)
     assert os.listdir(tmp_path) == ["notes.txt"]
 
 
@@ -304,78 +295,80 @@ def test_a_folder_of_something_else_is_refused(splits, tmp_path):
     ],
 )
 def test_broken_files_are_named(splits, tmp_path, name, content, message):
-    keep(splits, tmp_path / "cache")
+    cache(splits, tmp_path / "cache")
     if content is None:
         (tmp_path / "cache" / name).unlink()
     else:
         (tmp_path / "cache" / name).write_text(content)
     with pytest.raises(DataError, match=message):
-        keep(splits, tmp_path / "cache")
+        cache(splits, tmp_path / "cache")
 
 
 def test_too_small_a_disk_is_refused(splits, tmp_path, monkeypatch):
-    said = []
+    log = []
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage(4000, 1901, 2099))
     message = f"the disk of {tmp_path}/cache must have 2.1e-06 GB free for the features, got 2.1e-06 GB; choose another"
     with pytest.raises(DataError, match=message):
-        keep(splits, tmp_path / "cache", said=said)
-    assert said == [f"Features of 35 images, 6 x 5 each: 2.1e-06 GB in {tmp_path}/cache"]
+        cache(splits, tmp_path / "cache", log=log)
+    assert log == [f"Features of 35 images, 6 x 5 each: 2.1e-06 GB in {tmp_path}/cache"]
     assert os.listdir(tmp_path / "cache") == [".lock"]
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage(4000, 1900, 2100))
     with pytest.raises(RuntimeError, match="interrupted"):
-        keep(splits, tmp_path / "cache", Strides(batches=5))
+        cache(splits, tmp_path / "cache", Strides(batches=5))
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage(4000, 0, 2100 - 8 * 60))  # 8 are there already
-    keep(splits, tmp_path / "cache")
+    cache(splits, tmp_path / "cache")
 
 
 def test_a_disk_that_cannot_be_written_is_named(splits, tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda file: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(DataError, match=f"cannot keep features in {tmp_path}/cache: No space left on device"):
-        keep(splits, tmp_path / "cache")
+    with pytest.raises(DataError, match=f"cannot write features to {tmp_path}/cache: No space left on device"):
+        cache(splits, tmp_path / "cache")
 
 
 def test_two_processes_do_not_write_at_once(splits, tmp_path):
     writing = f"another process is writing features to {tmp_path}; wait for it"
     with FileLock(tmp_path / ".lock"), pytest.raises(DataError, match=writing):
-        keep(splits, tmp_path)
-    keep(splits, tmp_path)
+        cache(splits, tmp_path)
+    cache(splits, tmp_path)
     with FileLock(tmp_path / ".lock"):
-        keep(splits, tmp_path)  # nothing to write
+        cache(splits, tmp_path)  # nothing to write
 
 
 class Second(Processes):
-    """The second of two processes, whose first one is played by what `meetings` does at each meeting."""
+    """The second of two processes; `calls` plays the first one at each collective call."""
 
     def mean(self, x):
         assert x == 0
-        return torch.tensor(0.5 if next(self.meetings) else 0.0)
+        return torch.tensor(0.5 if next(self.calls) else 0.0)
 
 
 def test_other_processes_wait_for_the_first(splits, tmp_path):
     second = Second(1, 2, torch.device("cpu"))
 
-    def meetings():
+    def calls():
         for batches in (2, 2):
             with pytest.raises(RuntimeError, match="interrupted"):
-                keep(splits, tmp_path / "cache", Strides(batches=batches))
+                cache(splits, tmp_path / "cache", Strides(batches=batches))
             yield False
-        keep(splits, tmp_path / "cache")
+        cache(splits, tmp_path / "cache")
         yield True
 
-    Second.meetings, said = meetings(), []
-    found = keep(splits, tmp_path / "cache", Strides(batches=0), processes=second, said=said)
+    Second.calls, log = calls(), []
+    found = cache(splits, tmp_path / "cache", Strides(batches=0), processes=second, log=log)
     assert_features_of(found, splits)
-    assert said == []
-    Second.meetings = iter([True])
-    with pytest.raises(DataError, match="other must be the same folder for all processes, but here it is not complete"):
-        keep(splits, tmp_path / "other", processes=second)
-    Second.meetings = iter([True])
+    assert log == []
+    Second.calls = iter([True])
+    with pytest.raises(
+        DataError, match="other must be the same folder for all processes, got one that is not complete"
+    ):
+        cache(splits, tmp_path / "other", processes=second)
+    Second.calls = iter([True])
     with pytest.raises(DataError, match="weights was"):
-        keep(splits, tmp_path / "cache", Strides(seed=1), processes=second)
+        cache(splits, tmp_path / "cache", Strides(seed=1), processes=second)
 
 
-def test_the_first_process_meets_the_others_whenever_images_are_safe(splits, tmp_path):
+def test_the_first_process_synchronizes_whenever_images_are_on_disk(splits, tmp_path):
     class First(Processes):
         met = []
 
@@ -383,26 +376,26 @@ def test_the_first_process_meets_the_others_whenever_images_are_safe(splits, tmp
             self.met.append((float(x), sum(counts(tmp_path / "cache").values())))
             return x / 2
 
-    keep(splits, tmp_path / "cache", processes=First(0, 2, torch.device("cpu")))
+    cache(splits, tmp_path / "cache", processes=First(0, 2, torch.device("cpu")))
     assert First.met == [(0, n) for n in (4, 8, 12, 16, 20, 23, 27, 28, 32, 35)] + [(1, 35)]
 
 
 @pytest.mark.parametrize("scale", [1e6, float("nan")])
-def test_features_too_large_to_be_kept_are_named(splits, tmp_path, scale):
+def test_features_too_large_for_16_bits_are_named(splits, tmp_path, scale):
     with pytest.raises(DataError, match=r"features must be finite and below 65,520 .* of .*train/0.png$"):
-        keep(splits, tmp_path / "cache", Strides(scale=scale))
+        cache(splits, tmp_path / "cache", Strides(scale=scale))
 
 
-def test_an_encoder_that_learns_is_refused(splits, tmp_path):
-    with pytest.raises(ValueError, match="the encoder must be frozen"):
-        keep(splits, tmp_path, Strides().requires_grad_(True))
+def test_an_encoder_that_is_trained_is_refused(splits, tmp_path):
+    with pytest.raises(ValueError, match="encoder must be frozen, got parameters that require gradients"):
+        cache(splits, tmp_path, Strides().requires_grad_(True))
     with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
-        keep(splits, tmp_path, batch_size=0)
+        cache(splits, tmp_path, batch_size=0)
 
 
 def test_workers_read_the_same(splits, tmp_path):
     several = make_splits(splits.train.files[0].parents[1], workers=1)
-    assert torch.equal(kept(keep(several, tmp_path / "one")), kept(keep(splits, tmp_path / "none")))
+    assert torch.equal(cached(cache(several, tmp_path / "one")), cached(cache(splits, tmp_path / "none")))
 
 
 @pytest.mark.parametrize("mode", ["soft", "hard"])
@@ -425,15 +418,15 @@ def test_training_is_the_same_up_to_rounding(splits, tmp_path, mode):
         for epoch in range(3):
             for step, batch in enumerate(data.train.epoch(seed=0, epoch=epoch, batch_size=5)):
                 words, lengths = vocabulary.encode([one for (one,) in batch.captions])
-                telling = model(batch.images, words, noise=Noise(10 * epoch + step))
-                loss = losses.caption_cross_entropy(telling.logits, words[:, 1:], lengths)
+                output = model(batch.images, words, noise=Noise(10 * epoch + step))
+                loss = losses.caption_cross_entropy(output.logits, words[:, 1:], lengths)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
                 curve.append(loss.item())
         return torch.tensor(curve)
 
-    expected, found = train(splits), train(keep(splits, tmp_path / "cache"))
+    expected, found = train(splits), train(cache(splits, tmp_path / "cache"))
     assert len(found) == 12 and expected[0] - expected[-1] > 0.5
     assert_close(found, expected, 5e-3)
     assert not torch.equal(found, expected)

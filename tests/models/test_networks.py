@@ -30,7 +30,7 @@ def some_patches(channels=2, size=3):
     return draw(BATCH, channels, size, size, dtype=torch.float64)
 
 
-def some_places():
+def some_locations():
     return draw(BATCH, 2, seed=1, dtype=torch.float64) * 2 - 1
 
 
@@ -83,7 +83,7 @@ def test_initial_weights_keep_the_size_of_signals():
 
 
 @torch.no_grad()
-def test_networks_begin_with_such_weights():
+def test_glimpse_networks_are_initialized_so():
     network = GlimpseNetwork(in_channels=3, patch_size=12, what="conv")
     assert float(network.what[0].weight.std()) == pytest.approx((2 / 27) ** 0.5, rel=0.15)
     assert not any(bias.any() for name, bias in network.named_parameters() if name.endswith("bias"))
@@ -98,35 +98,35 @@ def test_unknown_path():
 def test_glimpse_joins_what_and_where(what):
     network = make_network(what=what)
     assert network.out_dim == 7
-    patches, places = some_patches(), some_places()
+    patches, locations = some_patches(), some_locations()
     seen = network.what(patches)
-    where = linear(network.where[0], places).clamp(min=0)
+    where = linear(network.where[0], locations).clamp(min=0)
     expected = (linear(network.join_what, seen) + linear(network.join_where, where)).clamp(min=0)
-    assert_close(network(patches, places), expected, 1e-12)
+    assert_close(network(patches, locations), expected, 1e-12)
     assert (expected > 0).any() and (expected == 0).any()
 
 
-def test_pixels_are_normalised():
-    plain, normalising = make_network(), make_network(pixel_mean=0.25, pixel_std=0.5)
-    patches, places = some_patches(), some_places()
-    assert_close(normalising(patches, places), plain((patches - 0.25) / 0.5, places), 1e-12)
-    assert "pixel_mean" in normalising.state_dict()
+def test_pixels_are_normalized():
+    plain, normalizing = make_network(), make_network(pixel_mean=0.25, pixel_std=0.5)
+    patches, locations = some_patches(), some_locations()
+    assert_close(normalizing(patches, locations), plain((patches - 0.25) / 0.5, locations), 1e-12)
+    assert "pixel_mean" in normalizing.state_dict()
 
 
-def test_normalising_after_reading_keeps_the_background_the_background():
-    """Over an empty image the edge cannot be seen; normalising the image before reading would make it glow."""
+def test_normalizing_patches_hides_the_edge_of_the_image():
+    """An empty image has no visible edge; normalizing it before the sensor pads it would make one."""
     network, sensor = make_network(in_channels=1, pixel_mean=0.25, pixel_std=0.5), Sensor(patch_size=3)
     edge, inside = torch.tensor([[-1.0, -1.0]]), torch.tensor([[0.01, 0.01]])
     empty = torch.zeros(1, 1, 9, 9, dtype=torch.float64)
-    same_place = torch.zeros(1, 2, dtype=torch.float64)
+    same_location = torch.zeros(1, 2, dtype=torch.float64)
 
-    def seen(images, place, network):
-        return network(sensor.view(images).at(place), same_place)
+    def seen(images, location, network):
+        return network(sensor.view(images).at(location), same_location)
 
     assert torch.equal(seen(empty, edge, network), seen(empty, inside, network))
-    normalised, plain = (empty - 0.25) / 0.5, make_network(in_channels=1)
-    assert_close(seen(normalised, inside, plain), seen(empty, inside, network), 1e-12)
-    assert not torch.allclose(seen(normalised, edge, plain), seen(normalised, inside, plain))
+    normalized, plain = (empty - 0.25) / 0.5, make_network(in_channels=1)
+    assert_close(seen(normalized, inside, plain), seen(empty, inside, network), 1e-12)
+    assert not torch.allclose(seen(normalized, edge, plain), seen(normalized, inside, plain))
 
 
 def run(core, glimpses):
@@ -180,7 +180,7 @@ def test_initial_state(kind, parts):
     assert torch.autograd.grad(output.sum(), core.initial_output)[0].any()
 
 
-def test_nothing_is_learned_of_the_initial_state_unless_asked_for():
+def test_the_initial_state_has_no_parameters_by_default():
     assert all(name.startswith("cell.") for name, _ in make_core("gru").named_parameters())
 
 

@@ -1,4 +1,4 @@
-"""Policies and the parts of a rollout: who places a glimpse, what a copy refers to, and what a step is made of."""
+"""Policies, and the parts of a rollout: who places a glimpse, what a copy refers to, what a step consists of."""
 
 import copy
 import pickle
@@ -93,7 +93,7 @@ def test_only_the_oracle_needs_boxes():
     )
 
 
-def test_a_rule_of_ones_own():
+def test_a_user_defined_rule():
     model = tiny_model()
     rule = PlacementRule("corner", lambda t, scene: torch.full((len(scene.images), 2), -0.5 + t / 4))
     control = RecurrentAttention(
@@ -116,7 +116,7 @@ def test_a_rule_of_ones_own():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_rollout_is_its_looks(kind):
+def test_a_rollout_is_the_stack_of_its_steps(kind):
     model = tiny_model(*KINDS[kind])
     rollout = model(IMAGES, noise=Noise(3))
     scene, state = model.prepare(IMAGES, noise=Noise(3)), model.initial_state(5)
@@ -148,8 +148,8 @@ def test_a_rollout_without_glimpses():
 
 
 @pytest.mark.parametrize("kind", ["plane", "grid"])
-def test_what_a_glimpse_was_made_of(kind):
-    """Patches, encoded again, give the vector of a hard read; the grid is taken in as a whole."""
+def test_patches_read(kind):
+    """The patches of a hard read, encoded again, give its glimpse vector; a grid is read completely."""
     model = tiny_model(*KINDS[kind])
     rollout, view = model(IMAGES, noise=Noise(1)), model.glimpses.sensor.view(IMAGES)
     for t in range(3):
@@ -160,7 +160,7 @@ def test_what_a_glimpse_was_made_of(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_attention_parameters_are_those_that_decide_where_to_look(kind):
+def test_attention_parameters(kind):
     model = tiny_model(*KINDS[kind])
     named = {id(parameter): name for name, parameter in model.named_parameters()}
     found = {named[id(parameter)] for parameter in model.attention_parameters()}
@@ -175,19 +175,11 @@ def test_attention_parameters_are_those_that_decide_where_to_look(kind):
 def test_old_keywords_are_named(kind):
     model = tiny_model(*KINDS.get(kind, ("--model=cnn",)))
     with pytest.raises(TypeError, match="^the keyword how is now mode$"):
-        model(IMAGES, mode="soft")
+        model(IMAGES, how="soft")
     with pytest.raises(TypeError, match="^the keyword given is now locations$"):
         model(IMAGES, given=torch.zeros(5, 3, 2))
     with pytest.raises(TypeError, match="unexpected keyword argument 'when'"):
         model(IMAGES, when="now")
-
-
-def test_lazy_is_early_exit():
-    model = tiny_model("--network.halt=true")
-    with pytest.warns(DeprecationWarning, match="lazy is now glimpse.models.early_exit.stop_early"):
-        lazy = model.lazy(IMAGES, threshold=0.5, by="halting", mode="soft")
-    early = stop_early(model, IMAGES, threshold=0.5, signal="halting", mode="soft")
-    assert torch.equal(lazy.logits, early.logits) and torch.equal(lazy.glimpses, early.num_glimpses)
 
 
 # Locations of three numbers

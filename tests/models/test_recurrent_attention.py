@@ -1,4 +1,4 @@
-"""The loop of T glimpses: what a rollout holds, that it is what happened, and which gradient goes where."""
+"""The rollout: what it holds, that it matches a replay, and which gradient goes where."""
 
 from itertools import product
 
@@ -41,13 +41,13 @@ def make(read="hard", places="plane", *options, **settings):
     return tiny_model(f"--read={read}", f"--attention.places={places}", *options, **settings)
 
 
-def scored_by(scorer):
-    """The options of a scorer; dot needs a state of the size of a glimpse."""
+def scorer_options(scorer):
+    """The options of a scorer; dot needs a state of the size of a glimpse vector."""
     return (*(["--network.state_dim=12"] if scorer == "dot" else []), f"--attention.scorer={scorer}")
 
 
 def spread_out(model):
-    """The model with a location head so strong that its glimpses lie far apart."""
+    """Scale the location head so that glimpses lie far apart."""
     with torch.no_grad():
         model.glimpses.attention.head.weight.mul_(5)
     return model
@@ -73,7 +73,7 @@ def test_shapes(read, places, first, num_glimpses):
 
 
 @pytest.mark.parametrize("read", READS)
-def test_first_glimpse_at_the_centre(read):
+def test_first_glimpse_at_the_center(read):
     rollout = make(read)(some_images(), noise=Noise(0))
     assert rollout.locations[:, 0].tolist() == [[0, 0]] * BATCH
     assert rollout.locations[:, 1:].any(-1).all()
@@ -140,7 +140,7 @@ def replay_plane(model, images, rollout, mode):
 
 
 @every("first, core, sample", FIRSTS, CORES, [True, False])
-def test_reported_locations_were_looked_at(first, core, sample):
+def test_reported_locations_were_read(first, core, sample):
     model = spread_out(make("hard", "plane", f"--attention.first={first}", f"--network.core={core}"))
     images = some_images()
     rollout = model(images, sample=sample, noise=Noise(2))
@@ -165,9 +165,9 @@ def test_reported_gaussians_were_averaged_over(first, learn_std):
 
 
 @every("first, scorer, window", FIRSTS, SCORERS, ["null", 1])
-def test_reported_cells_were_looked_at(first, scorer, window):
+def test_reported_cells_were_read(first, scorer, window):
     options = (f"--attention.first={first}", f"--attention.window={window}")
-    model = make("hard", "grid", *options, *scored_by(scorer))
+    model = make("hard", "grid", *options, *scorer_options(scorer))
     images, glimpses = some_images(), model.glimpses
     rollout = model(images, noise=Noise(2))
     state, view = model.core.initial(BATCH), glimpses.sensor.view(images)
@@ -202,14 +202,14 @@ def test_soft_grid_reads_the_weighted_sum_of_all_cells(first):
 
 
 @every("read, places, first, core", READS, PLACES, FIRSTS, CORES)
-def test_answers_follow_from_the_glimpse_vectors_alone(read, places, first, core):
+def test_logits_follow_from_the_glimpse_vectors_alone(read, places, first, core):
     model = make(read, places, f"--attention.first={first}", f"--network.core={core}")
     rollout = model(some_images(), noise=Noise(2))
     assert rollout.glimpse_vectors.shape == (BATCH, 3, 12)
     assert torch.equal(model.classify_glimpses(rollout.glimpse_vectors), rollout.logits)
     assert_close(
         model.classify_glimpses(rollout.glimpse_vectors[:, :2]), rollout.logits[:, :2]
-    )  # none knows what is to come
+    )  # no step depends on later glimpses
     assert_close(model.classify_glimpses(rollout.glimpse_vectors[1:2]), rollout.logits[1:2], 1e-5)
     vectors = draw(BATCH, 3, 12)
     assert not torch.allclose(
@@ -241,17 +241,17 @@ def test_cells_of_the_grid():
 
 
 @pytest.mark.parametrize(
-    "rows, columns, centre", [(3, 3, (0, 0)), (3, 5, (0, 0)), (1, 1, (0, 0)), (2, 2, None), (4, 3, None)]
+    "rows, columns, center", [(3, 3, (0, 0)), (3, 5, (0, 0)), (1, 1, (0, 0)), (2, 2, None), (4, 3, None)]
 )
-def test_centre_of_the_grid_is_the_cell_next_to_it(rows, columns, centre):
+def test_centre_of_the_grid_is_the_cell_next_to_it(rows, columns, center):
     glimpses = make_grid(rows, columns)
     memory = glimpses.prepare(some_images(2), num_reads=1)
     place = glimpses.attention_at(memory, torch.zeros(2, 2)).mode()
     cells = glimpses.cells[place]
     assert place[0] == place[1]
     assert_close(cells.square().sum(1), glimpses.cells.square().sum(1).min().expand(2))
-    if centre is not None:
-        assert_close(cells, [centre, centre])
+    if center is not None:
+        assert_close(cells, [center, center])
 
 
 def test_soft_with_a_tiny_std_is_hard_and_greedy():
@@ -263,7 +263,7 @@ def test_soft_with_a_tiny_std_is_hard_and_greedy():
     assert not torch.allclose(model(images, mode="soft").logits, greedy.logits, atol=1e-3)
     assert_close(
         model(images, sample=False).logits[:, 0], greedy.logits[:, 0]
-    )  # the std plays no part in a greedy look
+    )  # a greedy read does not depend on the std
 
 
 @pytest.mark.parametrize("places", PLACES)
@@ -300,7 +300,7 @@ def reinforce(rollout):
 
 
 @every("places, first", PLACES, FIRSTS)
-def test_cross_entropy_tells_a_hard_attention_nothing(places, first):
+def test_cross_entropy_does_not_reach_hard_attention(places, first):
     model = make("hard", places, f"--attention.first={first}")
     rollout = model(some_images(), noise=Noise(0))
     assert reached(losses.cross_entropy(rollout.logits, some_targets()), model) == under(model, *REST)
@@ -308,13 +308,13 @@ def test_cross_entropy_tells_a_hard_attention_nothing(places, first):
 
 
 @every("places, first", PLACES, FIRSTS)
-def test_cross_entropy_teaches_a_soft_attention(places, first):
+def test_cross_entropy_reaches_soft_attention(places, first):
     model = make("soft", places, f"--attention.first={first}")
     rollout = model(some_images(), noise=Noise(0))
     assert reached(losses.cross_entropy(rollout.logits, some_targets()), model) == under(model, *ATTENTION, *REST)
 
 
-def test_locations_of_a_hard_rollout_are_mere_numbers():
+def test_locations_of_a_hard_rollout_have_no_gradient():
     for places in PLACES:
         rollout = make("hard", places)(some_images(), noise=Noise(0))
         assert not rollout.locations.requires_grad and rollout.log_probs.requires_grad
@@ -328,7 +328,7 @@ def test_reward_reaches_the_core(places, first):
 
 
 @every("places, first", PLACES, FIRSTS)
-def test_reward_ends_at_the_attention_if_told_to(places, first):
+def test_reward_stops_at_the_attention_if_set_so(places, first):
     model = make("hard", places, f"--attention.first={first}", "--loss.reward_reaches_core=false")
     rollout = model(some_images(), noise=Noise(0))
     assert reached(reinforce(rollout), model) == under(model, *ATTENTION)
@@ -337,7 +337,7 @@ def test_reward_ends_at_the_attention_if_told_to(places, first):
 
 
 @pytest.mark.parametrize("places", PLACES)
-def test_cutting_off_the_reward_changes_no_number(places):
+def test_detaching_the_state_changes_no_value(places):
     joined = make("hard", places)(some_images(), noise=Noise(0))
     cut = make("hard", places, "--loss.reward_reaches_core=false")(some_images(), noise=Noise(0))
     assert torch.equal(joined.logits, cut.logits) and torch.equal(joined.log_probs, cut.log_probs)
@@ -350,12 +350,12 @@ def test_error_of_the_baseline_reaches_the_baseline_alone(places, first):
     assert reached(losses.baseline_error(baselines, torch.ones_like(baselines)), model) == under(model, "baseline")
 
 
-def test_baseline_judges_the_state_before_the_choice():
+def test_baseline_predicts_from_the_state_before_the_choice():
     model = make("hard", "plane", "--num_glimpses=2")
     images = some_images()
     one, two = (model(images, noise=Noise(seed)) for seed in (1, 2))
     assert not torch.equal(one.locations, two.locations)
-    assert torch.equal(one.baselines, two.baselines)  # the choice it is compared with has no part in it
+    assert torch.equal(one.baselines, two.baselines)  # independent of the choice itself
     state = model.core.initial(BATCH)
     view = model.glimpses.sensor.view(images, 2)
     location = torch.zeros(BATCH, 2)
@@ -380,7 +380,7 @@ def test_under_the_total_loss_every_parameter_has_a_gradient(read, places, first
 @every("read, scorer", READS, SCORERS)
 def test_every_scorer_a_window_and_a_learned_std_have_gradients(read, scorer):
     for options in (["plane", "--attention.learn_std=true"], ["grid"], ["grid", "--attention.window=1"]):
-        model = make(read, *options, *scored_by(scorer))
+        model = make(read, *options, *scorer_options(scorer))
         rollout = model(some_images(), noise=Noise(0))
         total = losses.cross_entropy(rollout.logits, some_targets())
         if read == "hard":
@@ -388,7 +388,7 @@ def test_every_scorer_a_window_and_a_learned_std_have_gradients(read, scorer):
         assert reached(total, model) == under(model, "")
 
 
-# What cannot be
+# Invalid arguments
 
 
 def parts(**settings):
@@ -404,11 +404,11 @@ def parts(**settings):
     "settings, message",
     [
         ({"num_glimpses": 0}, "num_glimpses must be at least 1, got 0"),
-        ({"policy": "chosen"}, "a policy that chooses the first glimpse needs a core with learn_initial=True"),
-        ({"policy": "another's"}, "a learned policy must be of the attention of the model's own glimpses"),
+        ({"policy": "chosen"}, "core must have learn_initial=True if attention places the first glimpse, got False"),
+        ({"policy": "another's"}, "a learned policy must use the attention of the model's own glimpses"),
     ],
 )
-def test_impossible_models(settings, message):
+def test_invalid_models(settings, message):
     with pytest.raises(ValueError, match=message):
         RecurrentAttention(**parts(**settings))
 

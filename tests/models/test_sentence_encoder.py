@@ -1,4 +1,4 @@
-"""The sentence encoder against a loop, padding that touches nothing, and the translator on the decoder of captions."""
+"""The sentence encoder against a loop, padding without effect, and the translator on the decoder of captions."""
 
 import pytest
 import torch
@@ -70,7 +70,7 @@ def test_encode_is_literal():
     assert lengths.tolist() == [3, 1]
     wide = encode_sentences(vocabulary, [("a", "b", "x"), ("c",)], width=5)
     assert wide.words.shape == (2, 5) and wide.words[:, :3].equal(words) and wide.lengths.equal(lengths)
-    with pytest.raises(ValueError, match="width must be at least 3, the words of the longest sentence, got 2"):
+    with pytest.raises(ValueError, match="width must be at least 3, the length of the longest sentence, got 2"):
         encode_sentences(vocabulary, [("a", "b", "x")], width=2)
 
 
@@ -92,8 +92,8 @@ def test_one_annotation_for_the_whole_is_the_two_final_states():
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_padding_touches_nothing(whole):
-    """Neither its words nor how much there is of it; a sentence alone is as in a batch."""
+def test_padding_has_no_effect(whole):
+    """Neither its words nor its width; a sentence alone is as in a batch."""
     encoder = make_encoder(whole=whole)
     annotations, _ = encoder(SENTENCES)
     others = torch.where(torch.arange(4) < LENGTHS.unsqueeze(1), WORDS, 1)
@@ -111,47 +111,48 @@ def test_padding_touches_nothing(whole):
 @pytest.mark.parametrize("form", FORMS)
 def test_a_translation_alone_is_as_in_a_batch(mode, form):
     model = make_translator(mode, **FORMS[form]).eval()
-    told = torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0], [1, 7, 4, 2]])
+    targets = torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0], [1, 7, 4, 2]])
     with torch.no_grad():
-        telling = model(SENTENCES, told, sample=False)
-        said = beam(model.decoder, model.annotate(SENTENCES), beam_width=3, max_length=5)
+        output = model(SENTENCES, targets, sample=False)
+        hypotheses = beam(model.decoder, model.annotate(SENTENCES), beam_width=3, max_length=5)
         for row in range(3):
-            by_itself = model(alone(row), told[row : row + 1], sample=False)
+            by_itself = model(alone(row), targets[row : row + 1], sample=False)
             length = by_itself.weights.shape[2]
-            assert_close(by_itself.logits[0], telling.logits[row], 1e-12)
-            assert_close(by_itself.weights[0], telling.weights[row, :, :length], 1e-12)
-            assert not telling.weights[row, :, length:].any()
-            [caption] = beam(model.decoder, model.annotate(alone(row)), beam_width=3, max_length=5)
-            assert caption.words == said[row].words and caption.log_prob == pytest.approx(said[row].log_prob)
+            assert_close(by_itself.logits[0], output.logits[row], 1e-12)
+            assert_close(by_itself.weights[0], output.weights[row, :, :length], 1e-12)
+            assert not output.weights[row, :, length:].any()
+            [expected] = beam(model.decoder, model.annotate(alone(row)), beam_width=3, max_length=5)
+            assert expected.words == hypotheses[row].words
+            assert expected.log_prob == pytest.approx(hypotheses[row].log_prob)
 
 
 def test_hard_reads_never_fall_on_padding():
     model = make_translator("hard")
-    told = torch.tensor([[1, 4, 5, 6, 7, 4, 2]]).expand(3, -1)
+    targets = torch.tensor([[1, 4, 5, 6, 7, 4, 2]]).expand(3, -1)
     for seed in range(20):
-        telling = model(SENTENCES, told, noise=Noise(seed))
-        assert (telling.places < LENGTHS.unsqueeze(1)).all()
-    assert telling.log_probs[1].tolist() == [0.0] * 6  # of one word, there is no choice
+        output = model(SENTENCES, targets, noise=Noise(seed))
+        assert (output.places < LENGTHS.unsqueeze(1)).all()
+    assert output.log_probs[1].tolist() == [0.0] * 6  # of one word, there is no choice
 
 
 @pytest.mark.parametrize("mode", ["soft", "hard"])
 @pytest.mark.parametrize("form", FORMS)
-def test_gradients_reach_everything(mode, form):
+def test_gradients_reach_every_parameter(mode, form):
     model = make_translator(mode, **FORMS[form])
-    telling = model(SENTENCES, torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0], [1, 7, 4, 2]]), noise=Noise(0))
-    everything = {name for name, _ in model.named_parameters()}
-    scorer = {name for name in everything if ".attention." in name and name.startswith("decoder.")}
+    output = model(SENTENCES, torch.tensor([[1, 4, 5, 2], [1, 6, 2, 0], [1, 7, 4, 2]]), noise=Noise(0))
+    all_names = {name for name, _ in model.named_parameters()}
+    scorer = {name for name in all_names if ".attention." in name and name.startswith("decoder.")}
     if mode == "soft":
-        assert reached(telling.logits.sum(), model) == everything
+        assert reached(output.logits.sum(), model) == all_names
     else:
-        assert reached(telling.logits.sum(), model) == everything - scorer
-        assert scorer <= reached(telling.log_probs.sum(), model)
+        assert reached(output.logits.sum(), model) == all_names - scorer
+        assert scorer <= reached(output.log_probs.sum(), model)
 
 
-def test_without_a_choice_all_attention_is_on_the_one_annotation():
+def test_all_weight_is_on_a_single_annotation():
     model = make_translator(whole=True)
-    telling = model(SENTENCES, torch.tensor([[1, 4, 5, 2]] * 3))
-    assert telling.weights.tolist() == [[[1.0]] * 3] * 3
+    output = model(SENTENCES, torch.tensor([[1, 4, 5, 2]] * 3))
+    assert output.weights.tolist() == [[[1.0]] * 3] * 3
 
 
 # Dropout
@@ -161,8 +162,8 @@ def test_dropout_is_drawn_from_the_noise():
     encoder = make_encoder(dropout=0.5)
     first, again, other = (encoder(SENTENCES, noise=Noise(seed))[0] for seed in (0, 0, 1))
     assert torch.equal(first, again) and not torch.equal(first, other)
-    there = first[0]
-    assert 0 < (there == 0).sum() < there.numel()
+    dropped = first[0]
+    assert 0 < (dropped == 0).sum() < dropped.numel()
     encoder.eval()
     assert torch.equal(encoder(SENTENCES, noise=Noise(0))[0], make_encoder().eval()(SENTENCES)[0])
     with torch.no_grad():
@@ -172,17 +173,17 @@ def test_dropout_is_drawn_from_the_noise():
     assert abs(float((drops == 0).double().mean()) - 0.5) < 4 * (0.25 / drops.numel()) ** 0.5
 
 
-def test_processes_drop_and_look_as_one_does():
+def test_processes_draw_the_same_noise_as_one():
     """Each with its rows, padded to the width of the whole batch."""
     model = make_translator("hard", dropout=0.3)
     words = torch.cat([WORDS, WORDS.flip(0)])
     lengths = torch.cat([LENGTHS, LENGTHS.flip(0)])
-    told = torch.tensor([[1, 4, 5, 2]]).expand(6, -1)
-    whole = model(Sentences(words, lengths), told, noise=Noise(5))
+    targets = torch.tensor([[1, 4, 5, 2]]).expand(6, -1)
+    whole = model(Sentences(words, lengths), targets, noise=Noise(5))
     for rank in range(2):
         rows = slice(3 * rank, 3 * rank + 3)
         noise = Noise(5, rank=rank, world_size=2)
-        share = model(Sentences(words[rows], lengths[rows]), told[rows], noise=noise)
+        share = model(Sentences(words[rows], lengths[rows]), targets[rows], noise=noise)
         assert share.places.equal(whole.places[rows])
         assert_close(share.logits, whole.logits[rows], 1e-12)
 
@@ -201,13 +202,15 @@ def test_captioner_and_translator_share_all_but_the_encoder():
 
 
 def test_bad_sizes():
-    with pytest.raises(ValueError, match="out_dim must be even, a half for each direction, got 5"):
+    with pytest.raises(ValueError, match="out_dim must be positive and even, a half for each direction, got 5"):
         make_encoder(out_dim=5)
-    with pytest.raises(ValueError, match="out_dim must be even, a half for each direction, got 0"):
+    with pytest.raises(ValueError, match="out_dim must be positive and even, a half for each direction, got 0"):
         make_encoder(out_dim=0)
     with pytest.raises(ValueError, match="dropout must be at least 0 and less than 1, got 1.0"):
         make_encoder(dropout=1.0)
-    with pytest.raises(ValueError, match="the decoder reads annotations of size 6, the encoder makes 8"):
+    with pytest.raises(
+        ValueError, match="decoder.annotation_dim must be 8, the size of the encoder's annotations, got 6"
+    ):
         make_translator(out_dim=8)
 
 
@@ -218,11 +221,11 @@ def test_bad_sentences():
     with pytest.raises(ValueError, match=r"got \(3, 4\) and \(2,\)"):
         encoder(Sentences(WORDS, LENGTHS[:2]))
     for wrong in (0, 5):
-        with pytest.raises(ValueError, match=rf"lengths must be in 1\.\.4, the words there are, got \[4, {wrong}, 3\]"):
+        with pytest.raises(ValueError, match=rf"lengths must be in 1\.\.4, the width of words, got \[4, {wrong}, 3\]"):
             encoder(Sentences(WORDS, torch.tensor([4, wrong, 3])))
 
 
-def test_a_teller_of_nothing():
+def test_the_base_class_has_no_encoder():
     model = make_translator()
     with pytest.raises(NotImplementedError):
         EncoderDecoder.annotate(model, SENTENCES)

@@ -21,7 +21,7 @@ CORES = ("rnn", "gru", "lstm")
 
 
 @pytest.mark.parametrize("read, core, scorer", list(product(("hard", "soft"), CORES, SCORERS)))
-def test_answers_are_made_from_the_state_and_what_is_recalled(read, core, scorer):
+def test_logits_depend_on_the_state_and_the_memory(read, core, scorer):
     """Against a loop that keeps all states, scores each of them alone, and takes the weighted sum."""
     model = tiny_model(ATTEND, f"--read={read}", f"--network.core={core}", f"--attention.scorer={scorer}")
     rollout = model(IMAGES, noise=Noise(1))
@@ -39,7 +39,7 @@ def test_answers_are_made_from_the_state_and_what_is_recalled(read, core, scorer
     assert (rollout.memory_weights[:, 2].std(1) > 1e-4).all()  # else the mean of all states would do as well
 
 
-def test_nobody_looks_ahead():
+def test_memory_is_causal():
     model, glimpses = tiny_model(ATTEND), draw(5, 4, 12)
     whole = model.classify_glimpses(glimpses)
     for t in range(1, 4):
@@ -50,8 +50,8 @@ def test_nobody_looks_ahead():
         assert (model.classify_glimpses(other)[:, t:] != whole[:, t:]).any(-1).all()
 
 
-def test_the_past_is_remembered_even_if_the_state_forgets():
-    """With a core whose state is the last glimpse alone, only the memory can tell what came before."""
+def test_memory_keeps_what_the_state_forgets():
+    """With a core whose state is the last glimpse alone, only the memory depends on earlier glimpses."""
     model, glimpses = tiny_model(ATTEND, "--network.core=rnn"), draw(5, 3, 12)
     forgetful = tiny_model("--network.core=rnn")
     for its in (model, forgetful):
@@ -62,7 +62,7 @@ def test_the_past_is_remembered_even_if_the_state_forgets():
     assert (model.classify_glimpses(other)[:, -1] - model.classify_glimpses(glimpses)[:, -1]).abs().amax(1).min() > 1e-4
 
 
-def test_looking_up_is_soft_and_takes_no_chance():
+def test_memory_reads_are_soft_and_draw_no_noise():
     """A hard model with memory samples the places of one without, if all else is the same."""
     model, plain = tiny_model(ATTEND), tiny_model()
     plain.load_state_dict({**model.state_dict(), "classify.weight": model.classify.weight[:, :10]}, strict=False)
@@ -84,7 +84,7 @@ def test_a_model_plays_its_own_rollout():
 
 @pytest.mark.parametrize("read, places", list(product(("hard", "soft"), ("plane", "grid"))))
 def test_gradients(read, places):
-    """Cross-entropy teaches the memory; of hard reads, it still says nothing about where to look."""
+    """Cross-entropy trains the memory, but not the attention of hard reads."""
     model = tiny_model(ATTEND, f"--read={read}", f"--attention.places={places}")
     rollout = model(IMAGES, noise=Noise(0))
     rest = ("recall", "classify", "core", "glimpses.network")
@@ -92,11 +92,11 @@ def test_gradients(read, places):
     assert reached(losses.cross_entropy(rollout.logits, TARGETS), model) == expected
     if read == "hard":
         chosen = losses.reinforce(rollout.log_probs, torch.ones_like(rollout.log_probs))
-        assert not reached(chosen, model) & under(model, "recall")  # it has no part in the choice of places
+        assert not reached(chosen, model) & under(model, "recall")  # the policy does not depend on it
 
 
-def test_memory_learns_at_the_full_rate():
-    """It is an attention, but decides nothing about where to look."""
+def test_memory_has_the_full_learning_rate():
+    """The learning-rate multiplier applies to the attention that places glimpses only."""
     for places in ("plane", "grid"):
         model = tiny_model(ATTEND, f"--attention.places={places}")
         names = {parameter: name for name, parameter in model.named_parameters()}
@@ -113,7 +113,7 @@ def test_every_parameter_learns():
     assert reached(sum(weight * value for weight, value in terms.values()), task.model) == under(task.model, "")
 
 
-def test_rows_of_a_thought():
+def test_rows_of_a_state():
     recall, states = StateMemory(state_dim=4, dim=3), draw(6, 3, 4)
     memory = None
     for t in range(3):

@@ -1,4 +1,4 @@
-"""Networks of the whole image: what they compute, and that they are trained and scored like a model that looks."""
+"""Networks of the whole image: what they compute, and that they are trained and scored like a model with glimpses."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ from glimpse.tasks.build import make_model
 from glimpse.tasks.settings import load_config
 
 KINDS = ("cnn", "mlp")
-SHAPE = (3, 11, 18)  # in colour, and neither square nor a multiple of the stride
+SHAPE = (3, 11, 18)  # in color, and neither square nor a multiple of the stride
 
 
 def make(kind, shape=SHAPE, **settings):
@@ -37,7 +37,7 @@ def some_images(batch=4):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batch", [1, 4])
-def test_a_rollout_of_one_answer_and_no_glimpse(kind, batch):
+def test_a_rollout_of_one_step_without_glimpses(kind, batch):
     rollout = make(kind)(some_images(batch))
     assert rollout.logits.shape == (batch, 1, 5)
     assert rollout.locations.shape == rollout.stds.shape == (batch, 0, 2)
@@ -63,17 +63,17 @@ def by_hand(model, kind, images):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_answers_by_hand(kind):
+def test_logits_by_hand(kind):
     model = make(kind, pixel_mean=0.25, pixel_std=0.5)
     expected = by_hand(model, kind, some_images())
     assert_close(model.logits(some_images()), expected, 1e-5)
     assert_close(model(some_images()).logits[:, 0], expected, 1e-5)
-    assert expected.std(0).min() > 1e-4  # images are told apart
+    assert expected.std(0).min() > 1e-4  # images have different logits
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_bytes_show_what_floats_do(kind, dtype):
+def test_uint8_equals_float(kind, dtype):
     model = make(kind, pixel_mean=0.3).to(dtype)
     logits = model(some_images()).logits
     assert logits.dtype == dtype
@@ -90,7 +90,7 @@ def test_one_image_alone_equals_it_in_a_batch(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_but_the_images_has_an_effect(kind):
+def test_other_arguments_have_no_effect(kind):
     model = make(kind)
     plain = model(some_images()).logits
     for mode in ("hard", "soft", None):
@@ -98,8 +98,8 @@ def test_nothing_but_the_images_has_an_effect(kind):
         assert torch.equal(other.logits, plain)
 
 
-def test_where_in_the_image_a_digit_is_means_little_to_the_convolutions():
-    """Moved by the stride of all four together, the features are the same: the maximum does not care where."""
+def test_convolutions_are_invariant_to_translation():
+    """Translated by the product of the four strides, an image has the same features after max pooling."""
     images = torch.zeros(2, 1, 80, 96)
     images[0, 0, 32:40, 32:40] = images[1, 0, 48:56, 48:56] = draw_bytes(8, 8) / 255
     logits = make("cnn", (1, 80, 96))(images).logits
@@ -162,12 +162,12 @@ def test_built_from_the_settings_of_the_network(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rollout_mode", ["greedy", "sampled", "averaged"])
-def test_scored_once_and_without_hits(kind, rollout_mode):
+def test_scored_at_one_step_without_on_target_rates(kind, rollout_mode):
     images, targets = draw_bytes(30, *SHAPE), torch.arange(30) % 5
     data = TinyData(images, targets, torch.tensor([[[3.0, 3, 9, 9]]]).expand(30, 1, 4), num_classes=5)
     model = make(kind)
-    answers = [int(model(images[i : i + 1]).logits.argmax()) for i in range(30)]
-    wrong = sum(answer != target for answer, target in zip(answers, targets.tolist(), strict=True))
+    predictions = [int(model(images[i : i + 1]).logits.argmax()) for i in range(30)]
+    wrong = sum(prediction != target for prediction, target in zip(predictions, targets.tolist(), strict=True))
     scores = score(model, data, rollout_mode=rollout_mode, rollouts=2, batch_size=7)
     assert scores.as_dict().keys() == {"images", "error", "interval"}
     assert scores.error == [wrong / 30] and len(scores.interval) == 1

@@ -1,4 +1,4 @@
-"""One browser for all tests of pages, and what they ask of a page."""
+"""The browser for tests of HTML pages, and helpers to use it."""
 
 import os
 import shutil
@@ -57,8 +57,8 @@ def start_browser(profile):
     return webdriver.Chrome(options=options, service=Service(executable_path=driver))
 
 
-def complaints(driver):
-    """All that the browser logged, except its advice on how these tests read pixels."""
+def browser_log(driver):
+    """The log of the browser, without its advice on how these tests read pixels."""
     return [entry for entry in driver.get_log("browser") if "getImageData are faster" not in entry["message"]]
 
 
@@ -67,7 +67,7 @@ def emulated(driver, command, undo=None, **settings):
     driver.execute_cdp_cmd(f"Emulation.{command}", settings)
     try:
         yield
-    finally:  # the browser is that of all tests
+    finally:  # all tests share the browser
         driver.execute_cdp_cmd(f"Emulation.{undo or command}", {})
 
 

@@ -1,4 +1,4 @@
-"""What a page holds: its data, its pictures, its tags."""
+"""Read the data, pictures and tags of an HTML page."""
 
 import base64
 import io

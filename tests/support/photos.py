@@ -1,4 +1,4 @@
-"""Tiny sets of photographs with captions, as COCO publishes them and as Karpathy does, and runs that describe them."""
+"""Tiny photo data sets with captions, in the formats of COCO and of Karpathy, and settings of runs that use them."""
 
 import json
 from itertools import product
@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image
-from support.runs import _load_script
+from support.runs import load_script
 
-COLOURS = {"red": (220, 30, 30), "blue": (30, 60, 220)}
+COLORS = {"red": (220, 30, 30), "blue": (30, 60, 220)}
 SIDES = ("left", "right")
-# By colour, side and a number: 12 to train with, 4 to validate, 4 to test.
+# By number: each is drawn in two colors and on two sides, so 12 photos are for training, 4 for validation, 4 for test.
 SPLITS = ("train", "train", "train", "val", "test")
 
 SETTINGS = {
@@ -60,7 +60,7 @@ SETTINGS = {
 
 
 def arguments(**settings: Any) -> list[str]:
-    """The command line of a tiny run, some settings changed; a dot in a name is written as two underscores."""
+    """The command line of a tiny run with some settings changed; a dot in a name is written as two underscores."""
     given = _dotted(settings)
     kind = given.get("data.kind", "karpathy")
     tiny = {key: value for key, value in SETTINGS.items() if kind == "karpathy" or key != "data.annotations"}
@@ -73,51 +73,51 @@ def _dotted(settings: dict[str, Any]) -> dict[str, Any]:
     return {key.replace("__", "."): value for key, value in settings.items()}
 
 
-def draw_photo(path: Path, colour: str, side: str, number: int) -> None:
-    """A square of 40 x 30 pixels' height on grey, to the left or to the right; no two numbers are the same."""
+def draw_photo(path: Path, color: str, side: str, number: int) -> None:
+    """Draw a colored square on the left or right of a gray image of 40 x 30; each number has another gray."""
     path.parent.mkdir(parents=True, exist_ok=True)
     image = Image.new("RGB", (40, 30), (120 + 4 * number,) * 3)
-    image.paste(COLOURS[colour], (2, 8, 18, 24) if side == "left" else (22, 8, 38, 24))
+    image.paste(COLORS[color], (2, 8, 18, 24) if side == "left" else (22, 8, 38, 24))
     image.save(path, quality=95)
 
 
 def scenes() -> list[tuple[str, str, str, int]]:
-    """File, colour, side and number of all photographs, those of one number together."""
-    both = [(number, *scene) for number, scene in product(range(len(SPLITS)), product(COLOURS, SIDES))]
-    return [(f"{colour}_{side}_{number}.jpg", colour, side, number) for number, colour, side in both]
+    """File, color, side and number of all photos, ordered by number."""
+    both = [(number, *scene) for number, scene in product(range(len(SPLITS)), product(COLORS, SIDES))]
+    return [(f"{color}_{side}_{number}.jpg", color, side, number) for number, color, side in both]
 
 
-def captions_of(colour: str, side: str) -> list[str]:
-    return [f"There is a {colour} square.", f"a {colour} square on the {side}"]
+def captions_of(color: str, side: str) -> list[str]:
+    return [f"There is a {color} square.", f"a {color} square on the {side}"]
 
 
 def make_karpathy(root: Path) -> Path:
-    """Photographs, and captions.json with them."""
+    """Write the photos and their captions.json."""
     images = []
-    for file, colour, side, number in scenes():
-        draw_photo(root / file, colour, side, number)
-        sentences = [{"raw": text} for text in captions_of(colour, side)]
+    for file, color, side, number in scenes():
+        draw_photo(root / file, color, side, number)
+        sentences = [{"raw": text} for text in captions_of(color, side)]
         images.append({"filename": file, "split": SPLITS[number], "sentences": sentences})
     (root / "captions.json").write_text(json.dumps({"images": images}))
     return root
 
 
 def make_coco(root: Path) -> Path:
-    """The same photographs in COCO's folders; those to validate with are chosen from the training images."""
+    """Write the same photos in the folders of COCO, which has no validation split of its own."""
     (root / "annotations").mkdir(parents=True)
     for folder, splits in (("train2017", ("train", "val")), ("val2017", ("test",))):
         content: dict[str, list[dict[str, Any]]] = {"images": [], "annotations": []}
-        for index, (file, colour, side, number) in enumerate(scenes()):
+        for index, (file, color, side, number) in enumerate(scenes()):
             if SPLITS[number] in splits:
-                draw_photo(root / folder / file, colour, side, number)
+                draw_photo(root / folder / file, color, side, number)
                 content["images"].append({"id": index, "file_name": file})
                 content["annotations"] += [
-                    {"image_id": index, "caption": caption} for caption in captions_of(colour, side)
+                    {"image_id": index, "caption": caption} for caption in captions_of(color, side)
                 ]
         (root / "annotations" / f"captions_{folder}.json").write_text(json.dumps(content))
     return root
 
 
 def evaluate(*words: Any) -> int:
-    """Runs evaluate.py; returns its exit code."""
-    return _load_script("evaluate").main([str(word) for word in words])
+    """Run evaluate.py; returns its exit code."""
+    return load_script("evaluate").main([str(word) for word in words])

@@ -1,4 +1,4 @@
-"""Tiny runs, and the training script called as a user calls it."""
+"""Tiny runs, and the scripts in this process or in one of their own."""
 
 import functools
 import importlib.util
@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 import torch
-from support.tensors import applicable
+from support.tensors import ALONE, applicable
 from torch import Tensor
 
-from glimpse.distributed import Processes
 from glimpse.tasks.base import build_task
 from glimpse.tasks.settings import Config, load_config
 from glimpse.training.engine import Engine
@@ -25,7 +24,7 @@ from glimpse.training.run import BEST, LAST, Run
 Terms = dict[str, tuple[float, Tensor]]
 REPOSITORY = Path(__file__).parents[2]
 
-# Every setting with an influence on a loss is given, so that no test depends on a default.
+# Every setting that influences a loss is given, so that no test depends on a default.
 TINY = {
     "seed": 0,
     "read": "hard",
@@ -95,7 +94,7 @@ TINY = {
 
 
 def tiny(settings: dict[str, Any] | None = None) -> list[str]:
-    """The command line of a tiny run, some settings changed."""
+    """The command line of a tiny run with some settings changed."""
     given = {**TINY, **(settings or {})}
     return [f"--{key}={value}" for key, value in applicable(given, given).items()]
 
@@ -108,9 +107,8 @@ _parse = functools.cache(load_config)
 
 
 def make_engine(run: Run) -> Engine:
-    """What train.py makes of a run in one process."""
-    here = Processes(0, 1, torch.device("cpu"))
-    return Engine(build_task(run.config, here, open_run=Run.open), run, here)
+    """The engine that train.py makes for a run, in one process."""
+    return Engine(build_task(run.config, ALONE, open_run=Run.open), run, ALONE)
 
 
 def new_engine(folder: Path, settings: dict[str, Any] | None = None) -> Engine:
@@ -119,7 +117,7 @@ def new_engine(folder: Path, settings: dict[str, Any] | None = None) -> Engine:
 
 
 def silent(text: str) -> None:
-    """What an engine may say."""
+    """Discard the lines that an engine logs."""
 
 
 def train_tiny(folder: Path, settings: dict[str, Any] | None = None) -> Engine:
@@ -129,14 +127,14 @@ def train_tiny(folder: Path, settings: dict[str, Any] | None = None) -> Engine:
 
 
 def resumed(run: Run) -> Engine:
-    """A new engine that has gone back to the last checkpoint of a run."""
+    """A new engine, restored from the last checkpoint of a run."""
     engine = make_engine(run)
     engine.resume()
     return engine
 
 
 def at_step(engine: Engine, step: int, act: Callable[[Terms], Terms]) -> None:
-    """Let `act` have its way with the terms of the loss in one step from now, counted from 0."""
+    """Apply `act` to the loss terms of one step, counted from 0 from now on."""
     loss_terms, steps = engine.task.loss_terms, itertools.count()
 
     def wrapped(*arguments: Any) -> Terms:
@@ -151,7 +149,7 @@ def rows_without_time(run: Run) -> list[dict[str, Any]]:
 
 
 def assert_same_run(run: Run, other: Run) -> None:
-    """Two run folders tell the same story, bit for bit, but for the time it took."""
+    """Assert that two run folders are equal, bit for bit, except for durations."""
     for name in (LAST, BEST):
         (tensors, state), (other_tensors, other_state) = run.load(name), other.load(name)
         assert tensors.keys() == other_tensors.keys()
@@ -161,30 +159,30 @@ def assert_same_run(run: Run, other: Run) -> None:
     assert rows_without_time(run) == rows_without_time(other)
 
 
-def _load_script(name: str) -> Any:
+def load_script(name: str) -> Any:
     spec = importlib.util.spec_from_file_location(f"{name}_script", REPOSITORY / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-train_main: Callable[[list[str]], int] = _load_script("train").main
+train_main: Callable[[list[str]], int] = load_script("train").main
 
 
 def python(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess:
-    """Run Python in the repository as a user does, to its end."""
+    """Run Python in the repository until it exits."""
     process = start_python(*arguments, **options)
     out, err = process.communicate(timeout=100)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def train_by_two(arguments: list[str]) -> None:
-    """Run train.py as two processes that share every batch, to its end."""
+    """Run train.py as two processes that share every batch, until they exit."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    meet = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    both = [start_python("train.py", *arguments, environment={**meet, "RANK": rank}) for rank in "01"]
+    address = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    both = [start_python("train.py", *arguments, environment={**address, "RANK": rank}) for rank in "01"]
     try:
         errors = [process.communicate(timeout=100)[1] for process in both]
     finally:
@@ -194,7 +192,7 @@ def train_by_two(arguments: list[str]) -> None:
 
 
 def assert_nearly_same_losses(run: Run, other: Run) -> None:
-    """Two run folders have the same rows up to rounding, but for the scores, which rounding may change by one."""
+    """Assert that two runs have the same rows up to rounding, except the scores, where rounding may change a count."""
     for row, expected in zip(rows_without_time(run), rows_without_time(other), strict=True):
         assert row.keys() == expected.keys()
         for key in row:

@@ -1,4 +1,4 @@
-"""The settings of tiny runs that translate, dates or text files."""
+"""Settings and folders of tiny translators, of dates or of text files."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ ZAHLEN = ("ein", "zwei", "drei", "vier", "fünf", "sechs")
 
 
 def options(**settings: Any) -> list[str]:
-    """The command line of a tiny run, some settings changed; a dot in a name is written as two underscores."""
+    """The command line of a tiny run with some settings changed; a dot in a name is written as two underscores."""
     changed = {key.replace("__", "."): value for key, value in settings.items()}
     return [f"--{key}={value}" for key, value in {**SETTINGS, **changed}.items()]
 
@@ -62,7 +62,7 @@ def make(**settings: Any):
 
 
 def untrained(folder, **settings: Any) -> Run:
-    """A run folder of a translator that has learned nothing."""
+    """A run folder of a translator with its initial weights."""
     config = load_config(options(**settings))
     task = build_task(config, ALONE, open_run=Run.open)
     run = Run.create(config, name=folder.name, metadata=task.metadata(), folder=folder)
@@ -71,14 +71,14 @@ def untrained(folder, **settings: Any) -> Run:
 
 
 def finished(folder, **settings: Any) -> Run:
-    """A run folder like `untrained`, of a training that has ended."""
+    """A run folder like `untrained`, marked as finished."""
     run = untrained(folder, **settings)
     run.write_json("result.json", {})
     return run
 
 
 def write_text(root):
-    """Files of English and German counts of things: 24 sentences to learn from, and to be scored with."""
+    """Write parallel text in English and German: 24 sentences to train on and validate with, 6 to test with."""
     root.mkdir(exist_ok=True)
     pairs = [
         (f"see {number} {thing}" + " !" * (index % 2), f"sieh dort {zahl} {THINGS[thing]}" + " !" * (index % 2))

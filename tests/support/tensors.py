@@ -1,4 +1,4 @@
-"""What several test files share: comparison, gradients by name, and models and data of the least size."""
+"""Comparison of tensors, gradients by parameter name, and tiny models and data."""
 
 import torch
 
@@ -10,7 +10,7 @@ from glimpse.tasks.settings import load_config
 
 ALONE = Processes(0, 1, torch.device("cpu"))
 
-# Whatever a test relies on is set here or by the test: the defaults follow the experiments.
+# Every setting that a test relies on is set here or by the test, as the defaults may change.
 TINY = (
     "--read=hard",
     "--num_glimpses=3",
@@ -47,17 +47,17 @@ TINY = (
 
 
 def assert_close(actual, expected, atol=1e-6):
-    """Asserts that all elements differ by at most `atol`, whatever the types."""
+    """Assert that all elements differ by at most `atol`, without comparing dtypes."""
     torch.testing.assert_close(actual, torch.as_tensor(expected), rtol=0, atol=atol, check_dtype=False)
 
 
 def draw(*shape, seed=0, dtype=torch.float32):
-    """Uniform numbers that depend on the seed alone."""
+    """Uniform random numbers that depend only on the seed."""
     return torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
 def draw_bytes(*shape, seed=0):
-    """Random images of type uint8."""
+    """Random uint8 images."""
     return torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
 
 
@@ -71,7 +71,7 @@ def reached(loss, module):
 
 
 def sum_of_hard_contexts(attention, memory):
-    """What is read at each of the places in turn, times the probability of it, in all (B, A)."""
+    """The sum over places of the context of a hard read, weighted by the probability of the place (B, A)."""
     total = torch.zeros_like(memory.values[:, 0])
     for place in range(memory.values.shape[1]):
         places = torch.full((len(total),), place)
@@ -85,7 +85,7 @@ def under(module, *prefixes):
 
 
 def applicable(tiny, given):
-    """Of the settings of a tiny run by name, those that exist for the model and the attention that are given."""
+    """Those settings of a tiny run that exist for the given model and attention."""
     model = str(given.get("model", "attention"))
     kind = str(given.get("attention.places", given.get("attention.kind", "plane")))
     memory = str(given.get("network.readout", "last")) in ("attend", "state_memory")
@@ -105,21 +105,21 @@ def applicable(tiny, given):
 
 
 def tiny_config(*options):
-    """The config of a tiny model, with some settings changed, such as "--loss.rollouts=2".
+    """The config of a tiny model with some settings changed, such as "--estimator.samples=2".
 
-    Of settings that exist for another kind of attention or model only, nothing is heard: tests loop over kinds.
+    Settings that exist only for another kind of attention or model are left out, as tests loop over kinds.
     """
     given = dict(option.removeprefix("--").split("=") for option in [*TINY, *options])
     return load_config([f"--{key}={value}" for key, value in applicable(given, given).items()])
 
 
 def tiny_model(*options, image_shape=(1, 12, 14), num_classes=3):
-    """A tiny model whose weights depend on its config alone."""
+    """A tiny model whose weights depend only on its config."""
     return make_model(tiny_config(*options), image_shape=image_shape, num_classes=num_classes)
 
 
 class TinyData(Dataset):
-    """A handful of images held in memory, visited in order."""
+    """A few images in memory, visited in order."""
 
     def __init__(self, images, targets, boxes=None, *, num_classes=3):
         self.images, self.targets = images, targets
@@ -143,6 +143,6 @@ class TinyData(Dataset):
 
 
 def make_task(*options, data, processes=ALONE):
-    """The task of a tiny model on some data."""
+    """The task of a tiny model and some data."""
     config = tiny_config(*options)
     return ClassificationTask(config, Splits(data, data, data), build_model(config, data), processes)

@@ -8,7 +8,8 @@ import shutil
 import pytest
 import torch
 from PIL import Image
-from support.runs import REPOSITORY, _load_script, assert_same_run, train_main
+from support.photos import arguments, make_karpathy
+from support.runs import REPOSITORY, assert_same_run, load_script, train_main
 from support.tensors import ALONE, assert_close, reached
 
 from glimpse import losses
@@ -17,13 +18,10 @@ from glimpse.attention.distributions import Noise
 from glimpse.attention.scorers import SCORERS
 from glimpse.data.digit_grammar import Digit
 from glimpse.errors import ConfigError, RunError
-from glimpse.evaluation import caption as caption_module
 from glimpse.evaluation.caption import CaptionResult, caption_dataset, score_captions
-from glimpse.metrics import captions as caption_metrics
 from glimpse.models.decoding import BeamSearch
 from glimpse.models.encoder_decoder import Captioner
 from glimpse.models.glimpses import GridGlimpses
-from glimpse.tasks import captioning
 from glimpse.tasks.base import build_task, update_running_mean
 from glimpse.tasks.captioning import CaptioningTask
 from glimpse.tasks.classification import ClassificationTask
@@ -67,7 +65,9 @@ TINY = {
 }
 
 
-TEST = CaptioningTask.test
+pytestmark = pytest.mark.usefixtures("few_test_examples")
+
+TEST = CaptioningTask.test  # of all test examples
 
 
 def options(**settings):
@@ -223,45 +223,61 @@ def test_scores_where_nobody_knows_what_there_is():
     assert scores["images"] == 2 and scores["BLEU-2"] == pytest.approx(1)
 
 
-def test_meteor_only_if_asked(monkeypatch):
-    asked = []
-
-    def meteor(candidates, references):
-        asked.append((candidates, references))
-        return 0.25
-
-    monkeypatch.setattr(caption_metrics, "_meteor", meteor)
-    monkeypatch.setattr(caption_metrics, "missing_metrics", dict)
-    words = ("a", "three")
-    assert "METEOR" not in score_captions([said("a three", (THREE,))]).as_dict() and not asked
-    assert score_captions([said("a three", (THREE,))], meteor=True).as_dict()["METEOR"] == 0.25
-    assert asked == [([words], [[words]])]
-    monkeypatch.setattr(caption_metrics, "missing_metrics", lambda: {"METEOR": "METEOR is left out."})
-    assert "METEOR" not in score_captions([said("a three", (THREE,))], meteor=True).as_dict() and len(asked) == 1
+def test_meteor_is_optional(fake_meteor):
+    assert "METEOR" not in score_captions([said("a three", (THREE,))]).as_dict()
+    assert score_captions([said("a three", (THREE,))], meteor=True).as_dict()["METEOR"] == fake_meteor
 
 
-def test_validation_is_greedy_and_the_test_has_its_beam(monkeypatch):
-    """Both have the run's way to read and longest caption; with one hypothesis there are no lengths to compare."""
-    task = make(
-        read="hard", **{"score.beam_width": 3, "score.length_penalty": 0.7, "score.read": "soft", "score.limit": 4}
-    )
-    calls, beam = [], caption_module.beam
+def test_meteor_is_left_out_without_java(no_java):
+    assert "METEOR" not in score_captions([said("a three", (THREE,))], meteor=True).as_dict()
 
-    def watched(*arguments, **options):
-        calls.append(options)
-        return beam(*arguments, **options)
 
-    monkeypatch.setattr(caption_module, "beam", watched)
+def test_validation_is_greedy_and_the_test_has_its_beam(tmp_path):
+    """With the outputs of a search as references, only the same search has perfect scores."""
+    root = make_karpathy(tmp_path)
+    settings = {
+        "read": "hard",
+        "score__read": "soft",
+        "score__limit": 3,
+        "score__beam": 3,
+        "score__length_penalty": 0.7,
+    }
+    config = load_config(arguments(seed=2, data__root=root, **settings))
+
+    def make_confident():
+        """The task, with large weights, so that outputs depend on the search."""
+        task = build_task(config, ALONE)
+        with torch.no_grad():
+            for parameter in task.model.decoder.parameters():
+                parameter.mul_(2)
+        return task
+
+    def outputs(data, search, mode="soft"):
+        found = caption_dataset(task.model, task.vocabulary, data, mode=mode, search=search)
+        return [" ".join(result.words) for result in found]
+
+    task = make_confident()
+    greedy, beam = BeamSearch(max_length=9), BeamSearch(beam_width=3, length_penalty=0.7, max_length=9)
+    assert task.config.search() == beam
+    valid, test = outputs(task.data.valid, greedy), outputs(task.data.test, beam)
+    assert valid[:3] != outputs(task.data.valid, greedy, "hard")[:3] and test != outputs(task.data.test, greedy)
+    captions = json.loads((root / "captions.json").read_text())
+    for split, texts in (("val", valid), ("test", test)):
+        images = [image for image in captions["images"] if image["split"] == split]
+        for image, text in zip(images, texts, strict=True):
+            image["sentences"] = [{"raw": text}]
+    (root / "captions.json").write_text(json.dumps(captions))
+    task = make_confident()
+    valid, test = task.validate().as_dict(), TEST(task).as_dict()
+    assert (valid["images"], test["images"]) == (3, 4)
+    assert valid["ROUGE-L"] == test["ROUGE-L"] == pytest.approx(1)
+
+
+def test_validation_record():
+    task = make(**{"score.limit": 4})
     scores = task.validate()
-    assert calls == [{"beam_width": 1, "length_penalty": 0.0, "max_length": 8, "mode": "soft"}]
-    assert scores.images == 4
     record = task.validation_record(scores)
-    assert record == {"error": 1 - scores.digits.true_and_complete, **scores.as_dict()}
-    monkeypatch.setattr(captioning, "caption_dataset", lambda *arguments, **options: calls.append(options))
-    monkeypatch.setattr(captioning, "score_captions", lambda told: {})
-    TEST(task)
-    assert calls[-1]["search"] == BeamSearch(beam_width=3, length_penalty=0.7, max_length=8)
-    assert (calls[-1]["how"], calls[-1]["limit"], calls[-1]["batch_size"]) == ("soft", None, 15)
+    assert record == {"error": 1 - scores.digits.true_and_complete, **scores.as_dict()} and scores.images == 4
 
 
 def test_the_line_after_an_epoch(tasks):
@@ -284,24 +300,11 @@ def test_places_are_those_attended_to(tasks):
         row, column = divmod(int(step.reading.place), 7)
         places.append([12 * column + 6.0, 12 * row + 6.0])
     task.model.train()
-    assert description.places.tolist() == places
+    assert description.points.tolist() == places
     assert [digit.label for digit in description.digits] == [int(c) for c in batch.classes[0] if c >= 0]
 
 
 # The whole
-
-
-FEW = 60  # test images, where there are 5000
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_test_images():
-    """Spares the scoring of all of them; that a test takes all is looked at above."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            CaptioningTask, "test", lambda self: self.evaluate(self.data.test, search=self.config.search(), limit=FEW)
-        )
-        yield
 
 
 KINDS = {
@@ -339,18 +342,18 @@ def test_the_settings_make_the_attention():
     assert mixer.attention_maps(model.encoder(batch.images)).shape == (2, 2, 3, 49, 49)
 
 
-def test_score_of_a_run_is_that_of_its_test(trained, capsys, monkeypatch):
-    monkeypatch.setattr(caption_metrics, "_meteor", lambda candidates, references: 0.125)
-    monkeypatch.setattr(caption_metrics, "missing_metrics", dict)
-    evaluate = _load_script("evaluate").main
-    assert evaluate(["score", str(trained.folder), "--limit", str(FEW), "--json"]) == 0
+def test_score_of_a_run_is_that_of_its_test(trained, capsys, fake_meteor, few_test_examples):
+    evaluate = load_script("evaluate").main
+    assert evaluate(["score", str(trained.folder), "--limit", str(few_test_examples), "--json"]) == 0
     [found] = json.loads(capsys.readouterr().out)
-    assert found["scores"] == {**trained.read_json("result.json")["test"], "METEOR": 0.125}
-    assert found["scores"]["images"] == FEW and found["beam"] == 1 and found["read"] == trained.config.read
+    assert found["scores"] == {**trained.read_json("result.json")["test"], "METEOR": fake_meteor}
+    assert (
+        found["scores"]["images"] == few_test_examples and found["beam"] == 1 and found["read"] == trained.config.read
+    )
     assert evaluate(["score", str(trained.folder), "--limit", "40"]) == 0
     out = capsys.readouterr().out
     assert "greedy, 40 test images" in out and "true and complete %" in out and "BLEU-4" in out
-    assert re.search(r"^METEOR +12\.50$", out, re.M)
+    assert re.search(rf"^METEOR +{100 * fake_meteor:.2f}$", out, re.M)
 
 
 def test_the_run_has_its_words(trained):
@@ -374,18 +377,18 @@ def test_stopped_and_resumed_is_the_same(trained, tmp_path):
 def test_what_is_not_for_captions_says_so(trained, tmp_path, capsys):
     with pytest.raises(RunError, match=f"{trained.folder} writes captions: it cannot be loaded as one that classifies"):
         load_runs(ClassificationTask, open_runs([trained.folder]))
-    evaluate = _load_script("evaluate").main
+    evaluate = load_script("evaluate").main
     for command in (["compare", "--limit=5", f"--out={tmp_path / 'out'}"], ["coverage"], ["variance"]):
         assert evaluate([command[0], str(trained.folder), *command[1:]]) == 2
         own = "score, animate, glimpses, report and caption"
-        message = f"{trained.folder} writes captions: {command[0]} is not for it, but {own} are\n"
+        message = f"{trained.folder} writes captions: {command[0]} does not apply to it, but {own} do\n"
         assert capsys.readouterr().err == f"evaluate.py: error: {message}"
     assert not list(tmp_path.iterdir())
 
 
 def test_a_run_of_digits_can_be_watched(trained, tmp_path, capsys):
     out = tmp_path / "captions.gif"
-    assert _load_script("evaluate").main(["animate", str(trained.folder), "--images=4", f"--out={out}"]) == 0
+    assert load_script("evaluate").main(["animate", str(trained.folder), "--images=4", f"--out={out}"]) == 0
     assert capsys.readouterr().out == f"Wrote {out}\n"
     told = caption_dataset(
         *CaptioningTask.load(Run.open(trained.folder))[1:3], make().data.test, limit=5, search=BeamSearch(max_length=8)
@@ -430,7 +433,7 @@ def test_broken_words(trained, tmp_path):
         ({"data.num_digits": 5}, "^data.max_digits must be at most 4, got 5"),
         (
             {"data.num_digits": 4, "data.canvas": 83},
-            r"^data.canvas must be of at least 7056 pixels, so that 4 digits find room, got \[83, 83\]$",
+            r"^data.canvas must be of at least 7056 pixels for 4 digits, got \[83, 83\]$",
         ),
         ({"train.batch_size": 65}, "train.batch_size must be at most 64 .train.limit., got 65"),
     ],

@@ -306,8 +306,8 @@ def test_batches_of_an_epoch():
     assert make_task("--train.batch_size=10", "--train.limit=100").steps_per_epoch == 1
 
 
-def test_normalising_needs_two():
-    with pytest.raises(ValueError, match="estimator.normalize must be false with a batch of one rollout, .*got true"):
+def test_normalization_needs_two_rollouts():
+    with pytest.raises(ValueError, match="estimator.normalize must be false with one rollout per batch, .*got true"):
         make_task("--train.batch_size=1", "--loss.normalise=true", "--read=hard")
     assert make_task("--train.batch_size=1", "--loss.normalise=true", "--loss.rollouts=2").steps_per_epoch > 1
     assert make_task("--train.batch_size=1", "--loss.normalise=true", "--read=soft").steps_per_epoch > 1
@@ -600,8 +600,8 @@ def test_outcomes_have_what_the_halting_unit_says(rollout_mode, rollouts):
             model(SOME.images, sample=rollout_mode != "greedy", noise=Noise(noise_seed(102, 8, 0, repeat)))
             for repeat in range(rollouts)
         ]
-    assert_close(outcome.halting, sum(look.halt_logits.sigmoid() for look in looks) / rollouts, 1e-6)
-    assert evaluate_classifier(tiny_model(), SOME).halting is None
+    assert_close(outcome.halt_probabilities, sum(look.halt_logits.sigmoid() for look in looks) / rollouts, 1e-6)
+    assert evaluate_classifier(tiny_model(), SOME).halt_probabilities is None
 
 
 def test_counting_an_outcome():

@@ -11,9 +11,7 @@ from support.photos import arguments, evaluate, make_coco, make_karpathy
 from support.runs import assert_nearly_same_losses, assert_same_run, rows_without_time, train_by_two, train_main
 from support.tensors import ALONE, assert_close
 
-from glimpse.metrics import captions as caption_metrics
 from glimpse.models.feature_cache import FeatureDataset
-from glimpse.tasks import captioning_commands
 from glimpse.tasks.base import build_task
 from glimpse.tasks.build import build_data
 from glimpse.tasks.captioning import CaptioningTask
@@ -22,17 +20,12 @@ from glimpse.training.engine import Engine
 from glimpse.training.run import BEST, LAST, Run
 from glimpse.training.train import train
 
+pytestmark = pytest.mark.usefixtures("no_java")
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     return make_karpathy(tmp_path_factory.mktemp("photos"))
-
-
-@pytest.fixture(autouse=True)
-def no_meteor(monkeypatch):
-    """Which takes seconds, if it is there at all."""
-    for module in (caption_metrics, captioning_commands):
-        monkeypatch.setattr(module, "missing_metrics", lambda: {"METEOR": "METEOR is left out."})
 
 
 def train_in(folder, **settings):
@@ -105,7 +98,7 @@ def test_words_are_those_of_the_training_captions(root):
     task = build_task(load_config(arguments(data__root=root)), ALONE, open_run=Run.open)
     assert set(task.vocabulary.words) >= {"a", "red", "blue", "square", "on", "the", "left", "right"}
     assert [len(data) for data in task.data] == [12, 4, 4]
-    assert task.goal == "BLEU-4" and task.describe({"BLEU-4": 0.1234}) == "BLEU-4 12.34"
+    assert task.selection_metric == "BLEU-4" and task.format_scores({"BLEU-4": 0.1234}) == "BLEU-4 12.34"
     assert task.metadata()["image_shape"] == (3, 64, 64)
     few = build_task(load_config(arguments(data__root=root, decoder__min_count=7)), ALONE, open_run=Run.open)
     assert not {"left", "right"} & set(few.vocabulary.words) and "red" in few.vocabulary.words
@@ -238,9 +231,9 @@ def test_without_fine_tuning_the_encoder_has_no_gradient(root):
     assert task.model.encoder.frozen and task.every_parameter_has_gradient
     assert not any(parameter.requires_grad for parameter in task.model.encoder.parameters())
     later = build_task(load_config(arguments(data__root=root, **FINE)), ALONE, open_run=Run.open)
-    later.schedule(0.33)
+    later.on_progress(0.33)
     assert later.model.encoder.frozen and not later.every_parameter_has_gradient
-    later.schedule(1 / 3)
+    later.on_progress(1 / 3)
     assert not later.model.encoder.frozen
 
 
@@ -293,11 +286,11 @@ def test_two_processes_do_what_one_does(root, tmp_path):
             {"encoder__weights": "{tmp}/none.pth"},
             "encoder: cannot read the weights of squeezenet1_1 from {tmp}/none.pth.*",
         ),
-        ({"data__root": "{tmp}/none"}, "the data's root must be a folder of images, but {tmp}/none is not a folder"),
+        ({"data__root": "{tmp}/none"}, "root must be a folder of images, but {tmp}/none is not a folder"),
         ({"data__annotations": "none.json"}, "cannot read the captions in .*/none.json: No such file or directory"),
         (
             {"data__kind": "coco"},
-            "COCO's folder of images must be a folder of images, but .*/train2017 is not a folder",
+            "root/train2017 must be a folder of images, but .*/train2017 is not a folder",
         ),
         ({"train__batch_size": 13}, r"train.batch_size must be at most 12 \(the training examples\), got 13"),
         ({"data__size": [4, 4]}, r"data.size must be larger for encoder squeezenet1_1, got \[4, 4\]"),
@@ -310,7 +303,7 @@ def test_two_processes_do_what_one_does(root, tmp_path):
             "encoder.num_heads must be a divisor of the size of an annotation, 512, with "
             "encoder.self_attention_layers, got 3",
         ),
-        ({"encoder__cache": "{tmp}"}, "{tmp} holds something else than features; choose another folder for them"),
+        ({"encoder__cache": "{tmp}"}, "{tmp} must be empty or a cache of features, got other files"),
     ],
 )
 def test_what_cannot_begin(settings, message, root, tmp_path, capsys):
@@ -341,7 +334,7 @@ def test_images_that_are_not_there(root, tmp_path, capsys):
     assert train_main(options) == 2
     error = capsys.readouterr().err
     assert error.startswith("train.py: error: 1 of the 20 images of ") and error.count("\n") == 1
-    assert "data.broken in a config" in error
+    assert "data.on_broken_image in a config" in error
     assert train_main([*options, "--data.broken=skip"]) == 0
     captured = capsys.readouterr()
     assert "Left out 2 of 20 images of captions.json" in captured.err and "11 images of 3 x 64 x 64" in captured.out

@@ -7,7 +7,6 @@ from support.runs import assert_same_run, at_step, new_engine, silent, tiny, tra
 from glimpse import build_data, load
 from glimpse.attention.scorers import SCORERS
 from glimpse.evaluation.classify import score
-from glimpse.tasks.classification import ClassificationTask
 from glimpse.training.run import Run
 
 KINDS = {
@@ -22,14 +21,9 @@ def settings_of(kind, read, **others):
     return {**grid, "train.epochs": 2, "train.limit": 128, **KINDS[kind], **others}
 
 
-@pytest.fixture(autouse=True)
-def few_test_images(monkeypatch):
-    monkeypatch.setattr(ClassificationTask, "test", lambda self: self._greedy(self.data.test, 100))
-
-
 @pytest.mark.parametrize("read", ["hard", "soft"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_stopped_and_resumed_is_the_same(kind, read, tmp_path):
+def test_stopped_and_resumed_is_the_same(kind, read, tmp_path, few_test_examples):
     settings = settings_of(kind, read)
     straight = train_tiny(tmp_path / "straight", settings)
     engine = new_engine(tmp_path / "stopped", settings)
@@ -43,11 +37,11 @@ def test_stopped_and_resumed_is_the_same(kind, read, tmp_path):
     assert (attention.window is None) == (kind == "dot")
 
 
-def test_a_run_through_a_window_is_scored_as_it_was_trained(tmp_path):
+def test_a_run_through_a_window_is_scored_as_it_was_trained(tmp_path, few_test_examples):
     assert train_main([*tiny(settings_of("local", "hard")), f"--run_dir={tmp_path / 'run'}"]) == 0
     run = Run.open(tmp_path / "run")
     model, data = load(run.folder), build_data(run.config.data).test
-    assert score(model, data, limit=100).error == run.read_json("result.json")["test"]["error"]
+    assert score(model, data, limit=few_test_examples).error == run.read_json("result.json")["test"]["error"]
     rollout = model(next(data.in_order(batch_size=50)).images, sample=False)
     chosen = rollout.attention_weights[:, 1:]  # the first glimpse is given
     rows, columns = (

@@ -24,13 +24,11 @@ from glimpse.data.date_formats import split_date
 from glimpse.data.sentence_pairs import SentencePair, pairs_of
 from glimpse.data.vocabulary import UNKNOWN
 from glimpse.errors import ConfigError, RunError
-from glimpse.evaluation import translate as translate_module
 from glimpse.evaluation.translate import TrainedTranslator, translate
 from glimpse.metrics.translations import Translation, TranslationScores, bleu
 from glimpse.models.decoding import BeamSearch
 from glimpse.models.encoder_decoder import Translator
 from glimpse.models.sentence_encoder import Sentences
-from glimpse.tasks import translation
 from glimpse.tasks.base import build_task
 from glimpse.tasks.captioning import CaptioningTask
 from glimpse.tasks.classification import ClassificationTask
@@ -42,7 +40,9 @@ from glimpse.training.load import open_runs
 from glimpse.training.run import Run
 from glimpse.training.train import train
 
-TEST = TranslationTask.test
+pytestmark = pytest.mark.usefixtures("few_test_examples")
+
+TEST = TranslationTask.test  # of all test examples
 SEARCH = BeamSearch(max_length=12)
 
 
@@ -193,7 +193,7 @@ def test_attention_on_the_words_meant():
 def test_translations_come_in_order_whatever_the_batches(tasks):
     task = tasks["soft"]
     pairs = pairs_of(task.data.valid, 25)
-    assert pairs == task.data.valid.frozen(slice(25))
+    assert pairs == task.data.valid.fixed_pairs(slice(25))
     together, apart = (
         translate(task.model, task.source_vocabulary, task.vocabulary, pairs, search=SEARCH, batch_size=size)
         for size in (500, 4)
@@ -208,26 +208,49 @@ def test_translations_come_in_order_whatever_the_batches(tasks):
     assert task.model.training
 
 
-def test_validation_is_greedy_and_the_test_has_its_beam(monkeypatch):
-    task = make(read="hard", score__beam=3, score__length_penalty=0.7, score__read="soft", score__limit=4)
-    calls, beam = [], translate_module.beam
+def test_validation_is_greedy_and_the_test_has_its_beam(tmp_path):
+    """With the outputs of a search as references, only the same search has perfect scores."""
+    root = write_text(tmp_path / "text")
+    settings = {
+        "seed": 1,
+        "read": "hard",
+        "data__kind": "parallel",
+        "data__root": root,
+        "train__batch_size": 4,
+        "score__beam": 3,
+        "score__length_penalty": 0.7,
+        "score__read": "soft",
+        "score__limit": 4,
+    }
 
-    def watched(*arguments, **options):
-        calls.append(options)
-        return beam(*arguments, **options)
+    def make_confident():
+        """The task, with large weights, so that outputs depend on the search."""
+        task = make(**settings)
+        with torch.no_grad():
+            for parameter in task.model.parameters():
+                parameter.mul_(3)
+        return task
 
-    monkeypatch.setattr(translate_module, "beam", watched)
-    scores = task.validate()
-    assert calls == [{"beam_width": 1, "length_penalty": 0.0, "max_length": 12, "mode": "soft"}]
-    assert scores.sentences == 4
-    assert task.validation_record(scores) == {"error": 1 - scores.exact, **scores.as_dict()}
-    assert task.format_scores({"exact": 0.5}) == "exact 50.00"
-    monkeypatch.setattr(translation, "translate", lambda *arguments, **options: calls.append((arguments, options)))
-    monkeypatch.setattr(TranslationScores, "of", lambda translations: None)
-    TEST(task)
-    (*_, pairs), found = calls[-1]
-    assert len(pairs) == 5000 and (found["batch_size"], found["how"]) == (15, "soft")
-    assert found["search"] == BeamSearch(beam_width=3, length_penalty=0.7, max_length=12)
+    def outputs(data, search, mode="soft"):
+        found = translate(task.model, task.source_vocabulary, task.vocabulary, pairs_of(data), mode=mode, search=search)
+        return [" ".join(translation.words) for translation in found]
+
+    task = make_confident()
+    greedy, beam = BeamSearch(max_length=12), BeamSearch(beam_width=3, length_penalty=0.7, max_length=12)
+    assert task.config.search() == beam
+    valid, test = outputs(task.data.valid, greedy), outputs(task.data.test, beam)
+    assert valid[:4] != outputs(task.data.valid, greedy, "hard")[:4] and test != outputs(task.data.test, greedy)
+    for name, texts in (("val", valid), ("test", test)):
+        (root / f"{name}.de").write_text("".join(f"{text}\n" for text in texts))
+    task = make_confident()
+    valid, test = task.validate(), TEST(task)
+    assert (valid.sentences, valid.exact, test.sentences, test.exact) == (4, 1, 6, 1)
+
+
+def test_validation_record(tasks):
+    scores = tasks["soft"].validate()
+    assert tasks["soft"].validation_record(scores) == {"error": 1 - scores.exact, **scores.as_dict()}
+    assert tasks["soft"].format_scores({"exact": 0.5}) == "exact 50.00"
 
 
 def test_a_decoder_never_says_that_it_does_not_know(tmp_path):
@@ -244,22 +267,12 @@ def test_a_decoder_never_says_that_it_does_not_know(tmp_path):
 # Runs
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_test_sentences():
-    """Spares the scoring of all of them; that a test takes all is looked at above."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            TranslationTask, "test", lambda self: self.evaluate(self.data.test, search=self.config.search(), limit=40)
-        )
-        yield
-
-
 @pytest.mark.parametrize("read", ["soft", "hard"])
 def test_stopped_and_resumed_is_the_same(read, tmp_path, capsys):
     assert train_main([*options(read=read, loss__mix=0.3), f"--run_dir={tmp_path / 'straight'}"]) == 0
     out = capsys.readouterr().out
     assert f"Translation with {read} attention; " in out and "20,000 sentences; seed 0; 1 x cpu" in out
-    assert "Test, 40 sentences, weights of epoch" in out and "exact %, 6-10 source words" in out
+    assert "Test, 100 sentences, weights of epoch" in out and "exact %, 6-10 source words" in out
     assert f"python evaluate.py translate {tmp_path / 'straight'} SENTENCE" in out
     straight = Run.open(tmp_path / "straight")
 
@@ -270,7 +283,7 @@ def test_stopped_and_resumed_is_the_same(read, tmp_path, capsys):
         train(straight.config, name="", folder=tmp_path / "run", suffix=stop)
     assert train_main(["--resume", str(tmp_path / "run")]) == 0
     assert_same_run(Run.open(tmp_path / "run"), straight)
-    assert straight.read_json("result.json")["test"]["sentences"] == 40
+    assert straight.read_json("result.json")["test"]["sentences"] == 100
 
 
 def test_weights_to_begin_with(tmp_path):
@@ -307,7 +320,7 @@ def test_going_on_with_other_words_is_refused(tmp_path, capsys):
         train(load_config(options(**settings, train__limit="null")), name="", folder=tmp_path / "run", suffix=stop)
     swap_words(tmp_path / "text", "dog", "cat")
     assert train_main(["--resume", str(tmp_path / "run")]) == 2
-    message = "has changed since training began: other source words ("
+    message = "has changed since training began: different source words ("
     assert message in (error := capsys.readouterr().err) and "dog then, cat now" in error
     swap_words(tmp_path / "text", "cat", "dog")
     assert train_main(["--resume", str(tmp_path / "run")]) == 0

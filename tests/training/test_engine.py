@@ -1,4 +1,4 @@
-"""The training loop: its arithmetic, what it leaves behind, and that a stop changes nothing."""
+"""The training loop: arithmetic, metrics and checkpoints, and that a stopped and resumed run equals an unbroken one."""
 
 import math
 import os
@@ -20,6 +20,7 @@ from support.tensors import ALONE
 
 from glimpse import load
 from glimpse.errors import NonFiniteError, RunError
+from glimpse.evaluation.classify import ClassificationScores
 from glimpse.training.engine import RunningMeans
 from glimpse.training.optimizer import learning_rate
 from glimpse.training.run import BEST, LAST, Run
@@ -29,7 +30,7 @@ ONE_STEP = {"train.epochs": 1, "train.limit": 64, "train.schedule": "constant", 
 
 
 class Stop(BaseException):
-    """An end as sudden as an exception can make it."""
+    """Ends a training as abruptly as an exception can."""
 
 
 def stop(*arguments):
@@ -100,7 +101,7 @@ def test_first_step_of_the_optimizers(optimizer, tmp_path):
 
 
 @pytest.mark.parametrize("places", ["plane", "grid"])
-def test_what_decides_where_to_look_may_learn_slower(places, tmp_path):
+def test_learning_rate_multiplier_of_the_attention(places, tmp_path):
     settings = {"train.optimizer": "sgd", "train.weight_decay": 0, "train.clip": 1e9, "attention.places": places}
     engines = [new_engine(tmp_path / str(k), {**ONE_STEP, **settings, "train.places_lr": k}) for k in (1, 0.25)]
     moves = []
@@ -108,11 +109,11 @@ def test_what_decides_where_to_look_may_learn_slower(places, tmp_path):
         before = {name: weight.detach().clone() for name, weight in engine.task.model.named_parameters()}
         engine.train(silent)
         moves.append({name: weight.detach() - before[name] for name, weight in engine.task.model.named_parameters()})
-    full, part = moves
+    full, reduced = moves
     slower = {name for name in full if name.startswith("glimpses.attention.")}
     assert slower and any(full[name].any() for name in slower)
     for name in full:
-        torch.testing.assert_close(part[name], full[name] * (0.25 if name in slower else 1), rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(reduced[name], full[name] * (0.25 if name in slower else 1), rtol=1e-3, atol=1e-6)
 
 
 def test_momentum(tmp_path):
@@ -143,23 +144,23 @@ def test_clip_bounds_the_norm_of_the_whole_gradient(tmp_path):
 
 
 def test_rows(tmp_path):
-    """A row every so many steps and at the end of each epoch, each the mean since the one before."""
-    each = train_tiny(tmp_path / "each", {"train.log_every": 1}).run.rows()
-    some = train_tiny(tmp_path / "some", {"train.log_every": 3}).run.rows()
-    steps = [(row["step"], row["epoch"]) for row in some if "lr" in row]
+    """A row every `log_every` steps and at the end of each epoch, with means since the previous row."""
+    every_step = train_tiny(tmp_path / "1", {"train.log_every": 1}).run.rows()
+    every_three = train_tiny(tmp_path / "3", {"train.log_every": 3}).run.rows()
+    steps = [(row["step"], row["epoch"]) for row in every_three if "lr" in row]
     assert steps == [(3, 1), (4, 1), (7, 2), (8, 2), (11, 3), (12, 3)]
-    losses = [row["train/loss"] for row in each if "lr" in row]
+    losses = [row["train/loss"] for row in every_step if "lr" in row]
     assert len(losses) == 3 * STEPS
     expected = [mean for e in range(3) for mean in (sum(losses[4 * e : 4 * e + 3]) / 3, losses[4 * e + 3])]
-    assert [row["train/loss"] for row in some if "lr" in row] == pytest.approx(expected)
-    epochs = [row for row in some if "lr" not in row]
+    assert [row["train/loss"] for row in every_three if "lr" in row] == pytest.approx(expected)
+    epochs = [row for row in every_three if "lr" not in row]
     assert [(row["step"], row["epoch"]) for row in epochs] == [(4, 1), (8, 2), (12, 3)]
     assert [row["epoch/loss"] for row in epochs] == pytest.approx(
         [sum(losses[4 * e : 4 * e + 4]) / 4 for e in range(3)]
     )
     assert [row["seconds"] for row in epochs] == sorted(row["seconds"] for row in epochs)
     rates = [0.003 * learning_rate("one_cycle", step / 12, 0.1) for step in range(12)]
-    assert [row["lr"] for row in each if "lr" in row] == pytest.approx(rates)
+    assert [row["lr"] for row in every_step if "lr" in row] == pytest.approx(rates)
 
 
 def test_loss_is_the_weighted_sum_of_its_terms(tmp_path):
@@ -173,25 +174,24 @@ def test_loss_is_the_weighted_sum_of_its_terms(tmp_path):
 
 def test_best_is_the_epoch_with_the_lowest_validation_error(tmp_path):
     engine = new_engine(tmp_path, {"train.epochs": 5})
-    weights, errors, said = [], [0.5, 0.25, 0.375, 0.25, 0.75], []
+    weights, errors, lines = [], [0.5, 0.25, 0.375, 0.25, 0.75], []
 
     def validate():
         weights.append({key: value.clone() for key, value in engine.task.model.state_dict().items()})
-        return {"error": errors[len(weights) - 1]}
+        return ClassificationScores(images=8, error=[0.875, errors[len(weights) - 1]], interval=[(0.0, 1.0)] * 2)
 
     engine.task.validate = validate
-    engine.train(said.append)
-    assert engine.best == {"epoch": 2, "error": 0.25}
+    engine.train(lines.append)
     tensors, state = engine.run.load(BEST)
-    assert state == {"epoch": 2, "error": 0.25}
+    assert engine.best == state == {"epoch": 2, "error": 0.25, "errors": [0.875, 0.25], "hits": None}
     assert tensors.keys() == {f"model.{key}" for key in weights[1]}
     assert all(torch.equal(tensors[f"model.{key}"], value) for key, value in weights[1].items())
     assert not all(torch.equal(tensors[f"model.{key}"], value) for key, value in weights[3].items())
-    assert ["best" in line for line in said] == [True, True, False, False, False]
+    assert ["best" in line for line in lines] == [True, True, False, False, False]
     assert [row["valid/error"] for row in engine.run.rows() if "valid/error" in row] == errors
 
 
-def test_tensorboard_has_what_the_rows_have(tmp_path):
+def test_tensorboard_has_the_values_of_the_rows(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     engine = train_tiny(tmp_path, {"train.epochs": 1, "train.tensorboard": "true"})
@@ -226,13 +226,13 @@ def test_tensorboard_has_what_the_rows_have(tmp_path):
     ],
     ids=lambda settings: " ".join(f"{key}={value}" for key, value in settings.items()) or "default",
 )
-def test_parameters_without_a_gradient_are_announced(settings, tmp_path):
-    """Several processes wait for each other's gradients, so they must know whether some never come."""
+def test_every_parameter_has_gradient_is_true_only_if_so(settings, tmp_path):
+    """Several processes wait for each other's gradients, so they must know if some parameters have none."""
     task = new_engine(tmp_path, settings).task
     terms = task.loss_terms(task.model, next(task.batches(0)), task.noise(0, 0))
     sum(weight * value for weight, value in terms.values() if weight).backward()
-    idle = [name for name, parameter in task.model.named_parameters() if parameter.grad is None]
-    assert not (task.every_parameter_has_gradient and idle), idle
+    without = [name for name, parameter in task.model.named_parameters() if parameter.grad is None]
+    assert not (task.every_parameter_has_gradient and without), without
 
 
 def test_fewer_images_than_a_batch():
@@ -261,12 +261,12 @@ RESUMED = {
 
 
 @pytest.mark.parametrize("case", RESUMED)
-def test_resumed_run_is_the_undisturbed_run(case, tmp_path):
+def test_resumed_run_equals_the_unbroken_run(case, tmp_path):
     settings = {**RESUMED[case], "train.log_every": 2}
     straight = train_tiny(tmp_path / "straight", settings)
     run = stop_in_second_epoch(tmp_path / "stopped", settings)
     assert run.rows()[-1]["step"] == STEPS + 2
-    torch.manual_seed(1234)  # nothing may hang on the global generator
+    torch.manual_seed(1234)  # nothing may depend on the global generator
     engine = resumed(run)
     assert engine.epoch == 1 and engine.step == STEPS and engine.seconds > 0
     assert all(row["step"] <= STEPS for row in run.rows())
@@ -280,7 +280,7 @@ def test_resumed_run_is_the_undisturbed_run(case, tmp_path):
 
 
 def test_different_seeds_are_different_runs(tmp_path):
-    """Else the comparisons above would compare nothing."""
+    """Otherwise the comparisons above would prove nothing."""
     runs = [train_tiny(tmp_path / str(seed), {"seed": seed, "train.epochs": 1}).run for seed in (0, 1)]
     assert rows_without_time(runs[0]) != rows_without_time(runs[1])
 
@@ -290,7 +290,7 @@ def test_std_is_restored(tmp_path):
     run = stop_in_second_epoch(tmp_path, settings)
     glimpses = make_engine(run).task.model.glimpses
     assert glimpses.attention.std.flatten()[0] == pytest.approx(0.4)
-    # the last step of the first epoch was the fourth of eight, and at half of them the end is reached
+    # The last step of the first epoch is the fourth of eight; the final std is reached after half of them.
     glimpses = resumed(run).task.model.glimpses
     assert glimpses.attention.std.flatten()[0] == pytest.approx(0.4 * (0.1 / 0.4) ** (3 / 8 / 0.5))
     run.write_json("meta.json", {"image_shape": [1, 60, 60], "class_names": list("0123456789")})
@@ -311,21 +311,21 @@ def test_stop_in_the_first_epoch(tmp_path):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_stop_at_any_write(when, tmp_path, monkeypatch):
-    """Stopped at each moment when a file is put in its place, in turn; what is there can always be resumed."""
+    """Stopped before or after each renaming of a file in turn, a run can always be resumed."""
     settings = {"train.epochs": 2, "train.limit": 128}
     straight = train_tiny(tmp_path / "straight", settings)
     replace = os.replace
     for moment in range(100):
         engine = new_engine(tmp_path / f"{moment}", settings)
-        left = moment
+        remaining = moment
 
         def counted(*arguments):
-            nonlocal left
-            left -= 1
-            if left == -1 and when == "before":
+            nonlocal remaining
+            remaining -= 1
+            if remaining == -1 and when == "before":
                 raise Stop
             replace(*arguments)
-            if left == -1:
+            if remaining == -1:
                 raise Stop
 
         with monkeypatch.context() as patch:
@@ -341,7 +341,7 @@ def test_stop_at_any_write(when, tmp_path, monkeypatch):
             assert_same_run(again.run, straight.run)
         else:
             assert (when, moment) == ("before", 0)
-    assert 4 <= moment < 99  # the first state, and of each epoch the state and perhaps the best weights
+    assert 4 <= moment < 99  # the first checkpoint, and after each epoch the state and perhaps the best weights
 
 
 def test_finished_run_has_nothing_left_to_do(tmp_path):
@@ -354,7 +354,7 @@ def test_finished_run_has_nothing_left_to_do(tmp_path):
     assert (tmp_path / LAST).read_bytes() == before
 
 
-# Leaving the numbers
+# NaN and infinity
 
 
 def _spoil(name):
@@ -363,7 +363,7 @@ def _spoil(name):
 
 def _spoil_gradient(terms):
     weight, value = terms["cross_entropy"]
-    return {**terms, "cross_entropy": (weight, value + (value * 0).sqrt())}  # the value stays, its slope is infinite
+    return {**terms, "cross_entropy": (weight, value + (value * 0).sqrt())}  # same value, infinite gradient
 
 
 @pytest.mark.parametrize(
@@ -374,7 +374,7 @@ def _spoil_gradient(terms):
         (_spoil("reward"), "reward nan, "),
         (_spoil_gradient, "norm of the gradient (nan|inf)"),
     ],
-    ids=["loss", "policy", "watched only", "gradient"],
+    ids=["loss", "policy", "logged only", "gradient"],
 )
 def test_non_finite_numbers_stop_the_training(spoil, message, tmp_path):
     engine = new_engine(tmp_path)
@@ -389,9 +389,9 @@ def test_non_finite_numbers_stop_the_training(spoil, message, tmp_path):
     assert all(math.isfinite(value) for row in engine.run.rows() for value in row.values() if type(value) is float)
 
 
-def test_run_that_left_the_numbers_can_be_resumed(tmp_path):
+def test_run_with_a_non_finite_gradient_can_be_resumed(tmp_path):
     straight = train_tiny(tmp_path / "straight")
-    engine = new_engine(tmp_path / "spoilt")
+    engine = new_engine(tmp_path / "spoiled")
     at_step(engine, STEPS + 2, _spoil_gradient)
     with pytest.raises(NonFiniteError):
         engine.train(silent)

@@ -1,27 +1,24 @@
-"""The file of results, and the tables made from it: rows read off runs, merged, and laid out."""
+"""The rows of results.csv, from finished runs; merging them; and the tables made from them."""
 
-import functools
 import json
 import shlex
 from unittest.mock import Mock
 
 import pytest
-from support.runs import REPOSITORY, _load_script, python
+from support.runs import REPOSITORY, load_script
 from support.tensors import tiny_config
 
 from glimpse.errors import ConfigError, RunError
 from glimpse.evaluation.classify import evaluate_classifier
 from glimpse.evaluation.early_exit import exit_curves
 from glimpse.evaluation.result_rows import Row, merge, read_rows, to_csv
-from glimpse.tasks import classification_commands
 from glimpse.tasks.build import make_captioner, make_model, make_translator
 from glimpse.tasks.classification import ClassificationTask
 from glimpse.tasks.classification_commands import load_runs
 from glimpse.tasks.settings import Config
 from glimpse.tasks.settings import load_config as parse
-from glimpse.training import result_rows as results
 from glimpse.training.load import open_runs
-from glimpse.training.result_rows import origin, portable, rows_of
+from glimpse.training.result_rows import config_and_overrides, rows_of, with_paths_of
 from glimpse.training.run import BEST, Run
 from glimpse.view.result_tables import (
     ONE_RUN,
@@ -30,16 +27,16 @@ from glimpse.view.result_tables import (
     captions_table,
     cell,
     commands_table,
+    early_exit_table,
     estimate,
     fill,
-    lazy_table,
     main_table,
     section_table,
     translation_table,
 )
 
-tables = _load_script("results/tables")
-evaluate = _load_script("evaluate").main
+tables = load_script("results/tables")
+evaluate = load_script("evaluate").main
 
 CLASSIFIED = {
     "seconds": 600.0,
@@ -54,24 +51,24 @@ DESCRIBED = {
 SMALL = ("--network.what_dim=8", "--network.where_dim=8", "--network.glimpse_dim=12", "--network.state_dim=10")
 
 
-def make_run(folder, config, *, name="tiny", result=CLASSIFIED):
-    """A run folder that says it is finished, of a model that has learned nothing."""
-    about = {"name": name, "image_shape": [1, 60, 60], "class_names": list("0123456789"), "threads": 2}
+def make_run(folder, config, *, name="tiny", result=CLASSIFIED, canvas=60):
+    """The folder of a finished run, of a model with its initial weights."""
+    metadata = {"name": name, "image_shape": [1, canvas, canvas], "class_names": list("0123456789"), "threads": 2}
     if config.model == "captioner":
-        about["words"] = ["a", "seven"]
+        metadata["words"] = ["a", "seven"]
         model = make_captioner(config, image_shape=(1, 60, 60), vocabulary_size=6)
     elif config.model == "translator":
-        about |= {"source_words": ["a", "seven"], "words": ["7"]}
+        metadata |= {"source_words": ["a", "seven"], "words": ["7"]}
         model = make_translator(config, source_size=6, vocabulary_size=5)
     else:
-        model = make_model(config, image_shape=(1, 60, 60), num_classes=10)
-    run = Run.create(config, name=name, metadata=about, folder=folder)
+        model = make_model(config, image_shape=(1, canvas, canvas), num_classes=10)
+    run = Run.create(config, name=name, metadata=metadata, folder=folder)
     run.save(BEST, {f"model.{key}": value for key, value in model.state_dict().items()}, {})
     run.write_json("result.json", result)
     return run
 
 
-def row(value=4.0, *, seed=0, **others):
+def make_row(value=4.0, *, seed=0, **others):
     return Row(
         **{
             "section": "main",
@@ -132,67 +129,65 @@ def test_row_of_a_classifier(tmp_path):
     )
 
 
-def test_rows_of_stopping_early(tmp_path, monkeypatch):
-    """Scored again, on fewer images here; a halting unit adds its own."""
-    monkeypatch.setattr(
-        classification_commands, "evaluate_classifier", functools.partial(evaluate_classifier, limit=200)
-    )
-    run = make_run(tmp_path / "run", tiny_config("--network.halt=true", "--score.batch_size=100"))
+def test_rows_of_early_exit(tmp_path):
+    """These are scored again; a model with a halting unit has rows of its own."""
+    settings = ("--network.halt=true", "--score.batch_size=500", "--data.canvas=28", "--data.num_distractors=0")
+    run = make_run(tmp_path / "run", tiny_config(*settings), canvas=28)
     first, *others = rows_of(run, section="lazy")
-    assert (first.metric, first.value) == ("test error %", 40.0)  # as the training left it
+    assert (first.metric, first.value) == ("test error %", 40.0)  # that of the training
     [loaded], splits = load_runs(ClassificationTask, open_runs([run.folder]))
-    valid, test = (evaluate_classifier(loaded.model, data, limit=200) for data in (splits.valid, splits.test))
+    valid, test = (evaluate_classifier(loaded.model, data, batch_size=500) for data in (splits.valid, splits.test))
     expected = []
-    for early in exit_curves(valid, test):
-        its = early.summary()
-        interval = [round(100 * end, 4) for end in its["interval"]]
-        expected.append((round(100 * its["error"], 4), *interval, round(100 * its["valid_error"], 4)))
-        expected.append((round(its["glimpses"], 4), None, None, round(its["valid_glimpses"], 4)))
-    assert [(its.value, its.low, its.high, its.valid) for its in others] == expected
-    assert [its.metric for its in others] == [
+    for curve in exit_curves(valid, test):
+        summary = curve.summary()
+        interval = [round(100 * end, 4) for end in summary["interval"]]
+        expected.append((round(100 * summary["error"], 4), *interval, round(100 * summary["valid_error"], 4)))
+        expected.append((round(summary["glimpses"], 4), None, None, round(summary["valid_glimpses"], 4)))
+    assert [(row.value, row.low, row.high, row.valid) for row in others] == expected
+    assert [row.metric for row in others] == [
         "test error stopping early %",
         "mean glimpses",
         "test error halting %",
         "mean glimpses halting",
     ]
-    assert {its.group for its in others} == {first.group}
+    assert {row.group for row in others} == {first.group}
     for settings in (["--model=fc"], ["--num_glimpses=1"]):
-        alone = make_run(tmp_path / settings[0], tiny_config(*settings))
-        with pytest.raises(RunError, match="cannot stop early: it has one answer"):
-            rows_of(alone, section="lazy")
+        run = make_run(tmp_path / settings[0], tiny_config(*settings))
+        with pytest.raises(RunError, match="has no early exit: it gives a single answer"):
+            rows_of(run, section="lazy")
 
 
-def test_lazy_table():
+def test_early_exit_table():
     lazy = {"section": "lazy", "low": None, "high": None}
     rows = [
-        row(4.0, section="lazy"),
-        row(4.5, **{**lazy, "low": 4.0, "high": 5.0}, metric="test error stopping early %"),
-        row(2.25, **lazy, metric="mean glimpses"),
-        row(4.25, **{**lazy, "low": 4.0, "high": 5.0}, metric="test error halting %"),
-        row(3.0, **lazy, metric="mean glimpses halting"),
-        row(9.0),
+        make_row(4.0, section="lazy"),
+        make_row(4.5, **{**lazy, "low": 4.0, "high": 5.0}, metric="test error stopping early %"),
+        make_row(2.25, **lazy, metric="mean glimpses"),
+        make_row(4.25, **{**lazy, "low": 4.0, "high": 5.0}, metric="test error halting %"),
+        make_row(3.0, **lazy, metric="mean glimpses halting"),
+        make_row(9.0),
     ]
-    table = lazy_table(rows)
+    table = early_exit_table(rows)
     start = ["cluttered 60x60", "hard", "hard", "6"]
     assert table.rows == [
         [*start, "confidence", "4.00 (3.50-4.50) †", "4.50 (4.00-5.00) †", "2.25", "1", "10"],
         [*start, "halting unit", "4.00 (3.50-4.50) †", "4.25 (4.00-5.00) †", "3.00", "1", "10"],
     ]
     assert {len(line) for line in table.rows} == {len(table.header)} and len(table.notes) == 2
-    assert lazy_table(rows[-1:]).rows == [] and lazy_table(rows[-1:]).notes == []
+    assert early_exit_table(rows[-1:]).rows == [] and early_exit_table(rows[-1:]).notes == []
 
 
 def test_rows_of_a_captioner(tmp_path):
     config = parse(["--score.read=hard"], file=REPOSITORY / "configs/digit_captions_soft.yaml")
     found = rows_of(make_run(tmp_path / "run", config, result=DESCRIBED), section="captions")
-    assert [(its.metric, its.value, its.valid) for its in found] == [
+    assert [(row.metric, row.value, row.valid) for row in found] == [
         ("BLEU-4", 12.5, 25.0),
         ("true and complete %", 20.0, 50.0),
         ("attention on the digit named %", 50.0, 10.0),
     ]
     # Wilson's interval of 20 of 100, by hand: (0.2192 -+ 0.0786) / 1.0384.
-    assert [(its.low, its.high) for its in found] == [(None, None), (13.3367, 28.8829), (None, None)]
-    assert {(its.task, its.name, its.read, its.glimpses) for its in found} == {("digit captions", "tiny", "hard", None)}
+    assert [(row.low, row.high) for row in found] == [(None, None), (13.3367, 28.8829), (None, None)]
+    assert {(row.task, row.name, row.read, row.glimpses) for row in found} == {("digit captions", "tiny", "hard", None)}
 
 
 TRANSLATED = {
@@ -206,15 +201,15 @@ TRANSLATED = {
 def test_rows_of_a_translator(name, read, tmp_path):
     config = parse(file=REPOSITORY / f"configs/{name}.yaml")
     found = rows_of(make_run(tmp_path / "run", config, name=name, result=TRANSLATED), section="translation")
-    assert [(its.metric, its.value, its.valid) for its in found] == [
+    assert [(row.metric, row.value, row.valid) for row in found] == [
         ("exact %", 20.0, 50.0),
         ("BLEU", 62.5, 75.0),
         ("attention on the aligned words %", 50.0, 10.0),
         ("exact_words_1-5", 100.0, None),
     ]
-    assert [(its.low, its.high) for its in found[:2]] == [(13.3367, 28.8829), (None, None)]
-    assert {(its.task, its.name, its.read, its.glimpses) for its in found} == {("dates", name, read, None)}
-    assert {its.command for its in found} == {f"python train.py configs/{name}.yaml --seed 0"}
+    assert [(row.low, row.high) for row in found[:2]] == [(13.3367, 28.8829), (None, None)]
+    assert {(row.task, row.name, row.read, row.glimpses) for row in found} == {("dates", name, read, None)}
+    assert {row.command for row in found} == {f"python train.py configs/{name}.yaml --seed 0"}
 
 
 def test_a_whole_image_has_no_glimpses(tmp_path):
@@ -237,40 +232,50 @@ def test_the_command_reproduces_the_settings(name, settings, tmp_path):
     file = REPOSITORY / f"configs/{name}.yaml"
     config = parse([*settings, "--seed=7"], file=file if file.exists() else None)
     run = Run.create(config, name=name, metadata={"name": name}, folder=tmp_path / "run")
-    path, text = origin(run)
+    path, text = config_and_overrides(run)
     assert path == (f"configs/{name}.yaml" if file.exists() else "")
     words = shlex.split(text)
     pairs = [f"{key}={value}" for key, value in zip(words[::2], words[1::2], strict=True)]
     again = parse(pairs, file=REPOSITORY / path if path else None)
-    assert again.identity() == portable(config, again).identity()
+    assert again.identity() == with_paths_of(config, again).identity()
     assert len(pairs) <= len(settings)
     assert not [word for word in words if word.startswith(("--train.threads", "--train.device", "--seed"))]
 
 
-def test_settings_that_matter_to_the_run_alone_are_found(tmp_path, monkeypatch):
-    """The std means nothing to the grid of the file, yet it does to the run."""
+def test_settings_that_exist_only_for_the_run_are_found(tmp_path):
+    """The std does not exist for the grid of the file, but for the plane of the run."""
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs/odd.yaml").write_text("attention: {places: grid}\n")
-    monkeypatch.setattr(results, "REPOSITORY", tmp_path)
     run = Run.create(Config(attention={"std": 0.3}), name="odd", metadata={"name": "odd"}, folder=tmp_path / "run")
-    assert origin(run) == ("configs/odd.yaml", "--attention.kind plane --attention.std 0.3")
+    found = config_and_overrides(run, repository=tmp_path)
+    assert found == ("configs/odd.yaml", "--attention.kind plane --attention.std 0.3")
 
 
-def test_where_things_are_is_no_setting(tmp_path):
+def test_paths_are_not_overridden(tmp_path):
     file = REPOSITORY / "configs/flickr8k_cpu_soft.yaml"
-    places = [f"--data.root={tmp_path}", f"--encoder.cache={tmp_path}", f"--encoder.weights={tmp_path / 'lite'}"]
-    about = {"name": "flickr8k_cpu_soft"}
-    run = Run.create(parse(places, file=file), name=about["name"], metadata=about, folder=tmp_path / "run")
-    assert origin(run) == ("configs/flickr8k_cpu_soft.yaml", "")
+    paths = [f"--data.root={tmp_path}", f"--encoder.cache={tmp_path}", f"--encoder.weights={tmp_path / 'lite'}"]
+    metadata = {"name": "flickr8k_cpu_soft"}
+    run = Run.create(parse(paths, file=file), name=metadata["name"], metadata=metadata, folder=tmp_path / "run")
+    assert config_and_overrides(run) == ("configs/flickr8k_cpu_soft.yaml", "")
     random = run.config.replace(encoder={"weights": None})
-    assert origin(Run(run.folder, random))[1] == "--encoder.weights null"
+    assert config_and_overrides(Run(run.folder, random))[1] == "--encoder.weights null"
 
 
-def test_no_command_is_made_up(tmp_path, monkeypatch):
-    run = Run.create(tiny_config(), name="default", metadata={}, folder=tmp_path / "run")
-    monkeypatch.setattr(results, "load_config", lambda *arguments, **options: Config())
-    with pytest.raises(RunError, match=r"no command line has the settings of .*run: .*sensor\.patch_size"):
-        origin(run)
+class Unreachable(type(Config())):
+    """A config with a setting that no command line has."""
+
+    def identity(self):
+        return (*super().identity(), ("sensor.lens", "wide"))
+
+    def replace(self, **changes):
+        return self
+
+
+def test_settings_without_a_command_are_refused(tmp_path):
+    Run.create(Config(), name="default", metadata={}, folder=tmp_path / "run")
+    run = Run(tmp_path / "run", Unreachable())
+    with pytest.raises(RunError, match=r"no command line has the settings of .*run: sensor\.lens"):
+        config_and_overrides(run)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +288,7 @@ def test_no_command_is_made_up(tmp_path, monkeypatch):
         (["--data.num_digits=2", "--data.target=sum"], "cluttered 60x60, 2 digits (sum)"),
     ],
 )
-def test_tasks(settings, task):
+def test_task_names(settings, task):
     assert parse(settings).data.title() == task
 
 
@@ -292,7 +297,7 @@ def test_data_without_a_name():
         tiny_config("--data.kind=folder").data.title()
 
 
-def test_runs_that_give_no_rows(tmp_path):
+def test_runs_without_rows(tmp_path):
     run = make_run(tmp_path / "run", tiny_config())
     with pytest.raises(ConfigError, match="--section must be one of main, control, .*, got mian"):
         rows_of(run, section="mian")
@@ -309,8 +314,8 @@ def test_runs_that_give_no_rows(tmp_path):
 
 def test_file_round_trip(tmp_path):
     rows = [
-        row(4.25),
-        row(seed=1, glimpses=None, low=None, high=None, valid=None, threads=None, settings="--a '[1, 2]'"),
+        make_row(4.25),
+        make_row(seed=1, glimpses=None, low=None, high=None, valid=None, threads=None, settings="--a '[1, 2]'"),
     ]
     path = tmp_path / "results.csv"
     assert read_rows(path) == []
@@ -337,8 +342,8 @@ def finished(tmp_path_factory):
         (lambda text: text + '"', "cannot read .*: unexpected end of data"),
     ],
 )
-def test_broken_files_lose_nothing(change, message, finished, tmp_path, capsys):
-    path, text = tmp_path / "results.csv", change(to_csv([row(4.25)]))
+def test_broken_files_are_refused_and_kept(change, message, finished, tmp_path, capsys):
+    path, text = tmp_path / "results.csv", change(to_csv([make_row(4.25)]))
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
         read_rows(path)
@@ -347,17 +352,27 @@ def test_broken_files_lose_nothing(change, message, finished, tmp_path, capsys):
     assert path.read_text() == text
 
 
-def test_a_file_that_begins_with_a_mark_of_its_encoding(tmp_path):
+def test_a_file_with_a_byte_order_mark(tmp_path):
     path = tmp_path / "results.csv"
-    path.write_text(to_csv([row()]), encoding="utf-8-sig")  # as spreadsheets save it
-    assert read_rows(path) == [row()]
+    path.write_text(to_csv([make_row()]), encoding="utf-8-sig")  # as spreadsheets save it
+    assert read_rows(path) == [make_row()]
 
 
 def test_merge_keeps_the_order_of_first_appearance():
-    rows = [row(name="soft", seed=1), row(name="hard"), row(section="control", name="b"), row(task="MNIST 28x28")]
-    new = [row(9.0, name="soft"), row(8.0, name="hard"), row(section="control", name="a"), row(section="other")]
+    rows = [
+        make_row(name="soft", seed=1),
+        make_row(name="hard"),
+        make_row(section="control", name="b"),
+        make_row(task="MNIST 28x28"),
+    ]
+    new = [
+        make_row(9.0, name="soft"),
+        make_row(8.0, name="hard"),
+        make_row(section="control", name="a"),
+        make_row(section="other"),
+    ]
     merged = merge(rows, new)
-    assert [(its.section, its.task, its.name, its.seed, its.value) for its in merged] == [
+    assert [(row.section, row.task, row.name, row.seed, row.value) for row in merged] == [
         ("main", "cluttered 60x60", "soft", 0, 9.0),
         ("main", "cluttered 60x60", "soft", 1, 4.0),
         ("main", "cluttered 60x60", "hard", 0, 8.0),
@@ -367,9 +382,9 @@ def test_merge_keeps_the_order_of_first_appearance():
         ("other", "cluttered 60x60", "hard", 0, 4.0),
     ]
     assert merge(merged, new) == merged
-    metrics = [row(metric="z"), row(metric="a"), row(metric="z", seed=1), row(metric="a", seed=1)]
+    metrics = [make_row(metric="z"), make_row(metric="a"), make_row(metric="z", seed=1), make_row(metric="a", seed=1)]
     assert merge(metrics[2:], metrics[:2]) == metrics
-    assert merge(metrics, metrics[2:3]) == metrics[:3]  # nothing is left of the run that was there before
+    assert merge(metrics, metrics[2:3]) == metrics[:3]  # all rows of the run before are replaced
 
 
 def test_names_of_several_trainings_are_refused():
@@ -378,14 +393,19 @@ def test_names_of_several_trainings_are_refused():
         match=r"runs of hard \(main, cluttered 60x60\) must differ in their seed only, got "
         r"configs/cluttered60_hard\.yaml; and configs/cluttered60_hard\.yaml --num_glimpses 8: give another --name",
     ):
-        merge([row()], [row(seed=1, settings="--num_glimpses 8")])
+        merge([make_row()], [make_row(seed=1, settings="--num_glimpses 8")])
     with pytest.raises(ConfigError, match=r"there are two runs of hard \(main, cluttered 60x60\), seed 0"):
-        merge([], [row(), row(5.0)])
-    assert len(merge([row(), row(seed=1)], [row(seed=seed, settings="--num_glimpses 8") for seed in (0, 1)])) == 2
+        merge([], [make_row(), make_row(5.0)])
+    assert (
+        len(
+            merge([make_row(), make_row(seed=1)], [make_row(seed=seed, settings="--num_glimpses 8") for seed in (0, 1)])
+        )
+        == 2
+    )
 
 
-def test_rows_are_kept_when_nobody_listens(tmp_path, monkeypatch):
-    """As in `evaluate.py results ... | head -1`."""
+def test_rows_are_written_before_the_output(tmp_path, monkeypatch):
+    """The pipe of the output may be closed, as in `evaluate.py results ... | head -1`."""
     run, path = make_run(tmp_path / "run", tiny_config()), tmp_path / "results.csv"
     with monkeypatch.context() as patch:
         patch.setattr("builtins.print", Mock(side_effect=BrokenPipeError))
@@ -399,11 +419,11 @@ def test_command(tmp_path, capsys):
     path = tmp_path / "results.csv"
     arguments = ["--section", "ablation", "--name", "tiny one", "--task", "toy", "--csv", str(path)]
     assert evaluate(["results", str(runs[0].folder), *arguments]) == 0
-    assert "toy, tiny one, seed 1: test error % 40.00\n1 rows, in the place of 0\n" in capsys.readouterr().out
+    assert "toy, tiny one, seed 1: test error % 40.00\n1 rows, replacing 0\n" in capsys.readouterr().out
     assert evaluate(["results", *(str(run.folder) for run in runs), *arguments]) == 0
-    assert "2 rows, in the place of 1\n" in capsys.readouterr().out
+    assert "2 rows, replacing 1\n" in capsys.readouterr().out
     found = read_rows(path)
-    assert [(its.section, its.name, its.task, its.seed) for its in found] == [
+    assert [(row.section, row.name, row.task, row.seed) for row in found] == [
         ("ablation", "tiny one", "toy", seed) for seed in (0, 1)
     ]
 
@@ -413,17 +433,24 @@ def test_command(tmp_path, capsys):
 
 def test_estimates():
     # Of 3 and 5: Student's t with one degree of freedom is 12.7062, the standard error 1.
-    assert estimate([row(30.0), row(32.0, seed=1)]) == pytest.approx((31.0, 31 - 12.7062, 31 + 12.7062), abs=1e-3)
-    assert estimate([row(3.0), row(5.0, seed=1)]).low == 0.0
-    assert estimate([row(99.0), row(97.0, seed=1)]).high == 100.0
-    assert estimate([row(99.0, metric="CIDEr"), row(97.0, metric="CIDEr", seed=1)]).high > 100
-    assert cell([row(4.0)]) == "4.00 (3.50-4.50) †"
-    assert cell([row(4.0), row(4.0, seed=1)]) == "4.00 (4.00-4.00)"
-    assert cell([row(4.0, low=None, high=None)]) == "4.00" and cell([]) == "-"
+    assert estimate([make_row(30.0), make_row(32.0, seed=1)]) == pytest.approx(
+        (31.0, 31 - 12.7062, 31 + 12.7062), abs=1e-3
+    )
+    assert estimate([make_row(3.0), make_row(5.0, seed=1)]).low == 0.0
+    assert estimate([make_row(99.0), make_row(97.0, seed=1)]).high == 100.0
+    assert estimate([make_row(99.0, metric="CIDEr"), make_row(97.0, metric="CIDEr", seed=1)]).high > 100
+    assert cell([make_row(4.0)]) == "4.00 (3.50-4.50) †"
+    assert cell([make_row(4.0), make_row(4.0, seed=1)]) == "4.00 (4.00-4.00)"
+    assert cell([make_row(4.0, low=None, high=None)]) == "4.00" and cell([]) == "-"
 
 
 def test_main_table():
-    rows = [row(30.0), row(32.0, seed=1, minutes=21.0), row(8.0, name="soft", read="soft"), row(section="other")]
+    rows = [
+        make_row(30.0),
+        make_row(32.0, seed=1, minutes=21.0),
+        make_row(8.0, name="soft", read="soft"),
+        make_row(section="other"),
+    ]
     published = {("cluttered 60x60", "hard"): Published("4.04", "2.63 (them)")}
     table = main_table(rows, published, ["From there."], {("configs/cluttered60_hard.yaml", ""): "cluttered60-hard"})
     assert table.rows == [
@@ -440,18 +467,18 @@ def test_main_table():
 
 
 def test_section_table():
-    rows = [row(section="control", name="cnn", read="whole image", glimpses=None), row(section="paper")]
+    rows = [make_row(section="control", name="cnn", read="whole image", glimpses=None), make_row(section="paper")]
     table = section_table(rows, "control", "Controls")
     assert table.rows == [["cluttered 60x60", "cnn", "whole image", "-", "4.00 (3.50-4.50) †", "1", "10"]]
 
 
 def test_ablations_are_compared_with_the_first():
     rows = [
-        row(4.0, section="ablation", name="as it is"),
-        row(5.0, section="ablation", name="as it is", seed=1),
-        row(4.25, section="ablation", name="no start"),
-        row(7.0, section="ablation", name="no clip"),
-        row(1.0, section="ablation", name="no clip", task="MNIST 28x28"),
+        make_row(4.0, section="ablation", name="as it is"),
+        make_row(5.0, section="ablation", name="as it is", seed=1),
+        make_row(4.25, section="ablation", name="no start"),
+        make_row(7.0, section="ablation", name="no clip"),
+        make_row(1.0, section="ablation", name="no clip", task="MNIST 28x28"),
     ]
     table = ablation_table(rows)
     assert [(line[0], line[1], line[3], line[4]) for line in table.rows] == [
@@ -465,11 +492,11 @@ def test_ablations_are_compared_with_the_first():
 def test_captions_table():
     plain = {"section": "captions", "low": None, "high": None, "glimpses": None}
     rows = [
-        row(80.0, **{**plain, "low": 75.0, "high": 85.0}, metric="true and complete %", task="digits"),
-        row(60.0, **plain, metric="BLEU-4", task="digits"),
-        row(50.0, **plain, metric="grammatical %", task="digits"),
-        row(70.0, **plain, metric="attention on the digit named %", task="digits"),
-        row(20.0, **plain, metric="BLEU-4", task="photographs"),
+        make_row(80.0, **{**plain, "low": 75.0, "high": 85.0}, metric="true and complete %", task="digits"),
+        make_row(60.0, **plain, metric="BLEU-4", task="digits"),
+        make_row(50.0, **plain, metric="grammatical %", task="digits"),
+        make_row(70.0, **plain, metric="attention on the digit named %", task="digits"),
+        make_row(20.0, **plain, metric="BLEU-4", task="photographs"),
     ]
     table = captions_table(rows)
     shown = ["true and complete %", "BLEU-4", "attention on the digit named %"]
@@ -483,10 +510,10 @@ def test_captions_table():
 def test_translation_table():
     plain = {"section": "translation", "low": None, "high": None, "glimpses": None, "task": "dates"}
     rows = [
-        row(80.0, **plain, metric="exact %"),
-        row(60.0, **plain, metric="BLEU"),
-        row(50.0, **plain, metric="exact_words_1-5"),
-        row(40.0, **{**plain, "section": "captions"}, metric="BLEU-4"),
+        make_row(80.0, **plain, metric="exact %"),
+        make_row(60.0, **plain, metric="BLEU"),
+        make_row(50.0, **plain, metric="exact_words_1-5"),
+        make_row(40.0, **{**plain, "section": "captions"}, metric="BLEU-4"),
     ]
     table = translation_table(rows)
     assert table.header == ["task", "model", "read", "exact %", "BLEU", "runs", "minutes"]
@@ -494,7 +521,12 @@ def test_translation_table():
 
 
 def test_commands_table():
-    rows = [row(), row(seed=1, minutes=20.0, threads=2), row(metric="BLEU-4"), row(name="soft", threads=None)]
+    rows = [
+        make_row(),
+        make_row(seed=1, minutes=20.0, threads=2),
+        make_row(metric="BLEU-4"),
+        make_row(name="soft", threads=None),
+    ]
     command = "`python train.py configs/cluttered60_hard.yaml --seed 0`"
     assert commands_table(rows).rows == [
         [f"cluttered 60x60, hard: {command}", "0, 1", "1,234", "22", "13", "1, 2"],
@@ -503,7 +535,7 @@ def test_commands_table():
 
 
 def test_fill():
-    table = section_table([row()], "main", "All of it")
+    table = section_table([make_row()], "main", "All of it")
     text = "Before.\n<!-- results:a -->\nold\n\n<!-- /results:a -->\nAfter <!-- results:b -->\n<!-- /results:b -->.\n"
     filled = fill(text, {"a": table, "b": table})
     markdown = table.markdown()
@@ -521,45 +553,43 @@ def test_fill():
             fill(broken, {"a": table, "b": table})
 
 
-def test_tables_are_up_to_date():
-    checked = python("results/tables.py", "--check")
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+def test_tables_are_up_to_date(capsys):
+    assert tables.main(["--check"]) == 0, capsys.readouterr()
 
 
 @pytest.fixture
-def elsewhere(tmp_path, monkeypatch):
+def repository(tmp_path):
     """A repository with one result and two texts."""
     (tmp_path / "results").mkdir()
-    (tmp_path / "results/results.csv").write_text(to_csv([row(4.25)]))
+    (tmp_path / "results/results.csv").write_text(to_csv([make_row(4.25)]))
     (tmp_path / "README.md").write_text("Ours:\n<!-- results:main -->\n<!-- /results:main -->\n")
     (tmp_path / "results/README.md").write_text("None.\n")
-    monkeypatch.setattr(tables, "ROOT", tmp_path)
     return tmp_path
 
 
-def test_tables_script(elsewhere, capsys):
-    assert tables.main(["--check"]) == 1
+def test_tables_script(repository, capsys):
+    assert tables.main(["--check"], repository) == 1
     assert capsys.readouterr().out == "README.md is not up to date: run python results/tables.py\n"
-    assert tables.main([]) == 0 and capsys.readouterr().out == "Wrote README.md\n"
-    text = (elsewhere / "README.md").read_text()
+    assert tables.main([], repository) == 0 and capsys.readouterr().out == "Wrote README.md\n"
+    text = (repository / "README.md").read_text()
     assert "| cluttered 60x60 | hard | hard | 6 | 4.25 (3.75-4.75) † | 1 | 4.04 | 2.63 (tfRAM) | 10 |" in text
     assert text.startswith("Ours:\n") and "arXiv:1502.04623" in text
-    assert tables.main(["--check"]) == 0 and tables.main([]) == 0 and capsys.readouterr().out == ""
-    assert (elsewhere / "results/README.md").read_text() == "None.\n"
+    assert tables.main(["--check"], repository) == tables.main([], repository) == 0 and capsys.readouterr().out == ""
+    assert (repository / "results/README.md").read_text() == "None.\n"
 
 
-def test_tables_script_with_broken_input(elsewhere, capsys):
-    (elsewhere / "README.md").write_text("<!-- results:mian -->\n<!-- /results:mian -->\n")
-    assert tables.main([]) == 2
+def test_tables_script_with_broken_input(repository, capsys):
+    (repository / "README.md").write_text("<!-- results:mian -->\n<!-- /results:mian -->\n")
+    assert tables.main([], repository) == 2
     assert "tables.py: error: there is no table results:mian; valid: main, controls" in capsys.readouterr().err
 
 
 def test_every_row_of_the_repository_can_be_run():
-    """Each command has a config that exists, with settings that are valid, and is what its columns say."""
-    for its in read_rows(REPOSITORY / "results/results.csv"):
-        parts = ["python train.py", its.config, f"--seed {its.seed}", its.settings]
-        assert its.command == " ".join(filter(None, parts))
-        words = shlex.split(its.settings)
+    """Each command names an existing config and valid settings, the same as in the columns of its row."""
+    for row in read_rows(REPOSITORY / "results/results.csv"):
+        parts = ["python train.py", row.config, f"--seed {row.seed}", row.settings]
+        assert row.command == " ".join(filter(None, parts))
+        words = shlex.split(row.settings)
         pairs = [f"{key}={value}" for key, value in zip(words[::2], words[1::2], strict=True)]
-        parse(pairs, file=REPOSITORY / its.config if its.config else None)
-        json.dumps(its.value, allow_nan=False)
+        parse(pairs, file=REPOSITORY / row.config if row.config else None)
+        json.dumps(row.value, allow_nan=False)

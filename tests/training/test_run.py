@@ -1,4 +1,4 @@
-"""Run folders: what is in them, what if they cannot be written, and checkpoints that are not to be trusted."""
+"""Run folders: their files, failures to write them, and broken or malicious checkpoints."""
 
 import ast
 import json
@@ -26,27 +26,27 @@ from glimpse.training.checkpoint import FORMAT
 from glimpse.training.load import open_runs
 from glimpse.training.run import BEST, LAST, Run
 
-ABOUT = {"image_shape": [1, 60, 60], "class_names": ["no", "yes"]}
+METADATA = {"image_shape": [1, 60, 60], "class_names": ["no", "yes"]}
 
 
 def create(folder=None, **settings):
-    return Run.create(tiny_config(settings), name="some", metadata=ABOUT, folder=folder)
+    return Run.create(tiny_config(settings), name="some", metadata=METADATA, folder=folder)
 
 
 def contents(folder):
-    """Every file below a folder, with what is in it."""
+    """All files below a folder, with their content."""
     return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A finished training; not to be changed."""
+    """A finished training; not to be modified."""
     return train_tiny(tmp_path_factory.mktemp("trained") / "run", {"train.epochs": 1, "train.limit": 64}).run
 
 
 @pytest.fixture
 def copied(trained, tmp_path):
-    """A copy of a finished training, to spoil."""
+    """A copy of a finished training, to be modified."""
     return Run(shutil.copytree(trained.folder, tmp_path / "run"), trained.config)
 
 
@@ -55,7 +55,7 @@ def copied(trained, tmp_path):
 
 def test_create(tmp_path):
     config = tiny_config({"seed": 7, "train.folder": tmp_path / "out"})
-    run = Run.create(config, name="some", metadata=ABOUT)
+    run = Run.create(config, name="some", metadata=METADATA)
     assert run.folder.parent == tmp_path / "out" / "some"
     assert re.fullmatch(r"seed7-\d{8}-\d{6}", run.folder.name)
     assert sorted(path.name for path in run.folder.iterdir()) == ["config.yaml", "meta.json"]
@@ -63,7 +63,7 @@ def test_create(tmp_path):
     meta = run.read_json("meta.json")
     assert {"command", "started", "commit", "python", "torch", "numpy", "machine"} < meta.keys()
     assert meta["torch"] == torch.__version__
-    assert {key: meta[key] for key in ABOUT} == ABOUT
+    assert {key: meta[key] for key in METADATA} == METADATA
     opened = Run.open(run.folder)
     assert (opened.folder, opened.config) == (run.folder, config)
 
@@ -82,7 +82,7 @@ def test_runs_of_the_same_second_have_their_own_folders(tmp_path, monkeypatch):
 
 
 def test_runs_of_the_same_moment_have_their_own_folders(tmp_path, monkeypatch):
-    """Another process makes the folder just before this one does."""
+    """Another process creates the folder just before this one does."""
     mkdir = Path.mkdir
     rivals = []
 
@@ -108,7 +108,7 @@ def test_existing_run_is_refused(copied, capsys):
     assert contents(copied.folder) == before
 
 
-def test_existing_folder_without_a_run_is_taken(tmp_path):
+def test_existing_folder_without_a_run_is_used(tmp_path):
     (tmp_path / "note.txt").write_text("mine")
     create(tmp_path)
     assert (tmp_path / "note.txt").read_text() == "mine"
@@ -164,7 +164,7 @@ def test_failed_write_leaves_the_old_file_whole(function, tmp_path, monkeypatch)
     assert contents(tmp_path) == {Path("file"): b"new"}
 
 
-def test_write_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+def test_write_is_flushed_before_it_is_renamed(tmp_path, monkeypatch):
     done = []
     fsync, replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda *arguments: (done.append("fsync"), fsync(*arguments)))
@@ -332,11 +332,11 @@ def test_missing_checkpoint(name, copied):
 @pytest.mark.parametrize(
     ("settings", "difference"),
     [
-        ({"network.state_dim": 24}, r"classify\.weight is \(10, 32\) and should be \(10, 24\)"),
-        ({"network.core": "lstm"}, r"core\.\S+ is \(96, 32\) and should be \(128, 32\)"),
-        ({"loss.baseline": "none"}, r"it has also baseline\.bias, baseline\.weight$"),
-        ({"attention.first": "learned"}, r"it lacks core\.\S*initial"),
-        ({"attention.places": "grid"}, r"it lacks glimpses\.attention\..*; it has also glimpses\.attention\."),
+        ({"network.state_dim": 24}, r"classify\.weight has shape \(10, 32\), expected \(10, 24\)"),
+        ({"network.core": "lstm"}, r"core\.\S+ has shape \(96, 32\), expected \(128, 32\)"),
+        ({"loss.baseline": "none"}, r"unexpected keys baseline\.bias, baseline\.weight$"),
+        ({"attention.first": "learned"}, r"missing keys core\.\S*initial"),
+        ({"attention.places": "grid"}, r"missing keys glimpses\.attention\..*; unexpected keys glimpses\.attention\."),
     ],
 )
 def test_checkpoint_of_another_architecture(settings, difference, copied):
@@ -372,27 +372,27 @@ def named(folder, name, **settings):
     return Run.create(tiny_config(settings), name=name, metadata={"name": name}, folder=folder)
 
 
-def test_names_are_those_of_the_configs(tmp_path):
+def test_runs_are_named_by_config(tmp_path):
     runs = [named(tmp_path / "1", "hard"), named(tmp_path / "2", "soft"), named(tmp_path / "3", "cnn")]
     assert unique_names(runs) == ["hard", "soft", "cnn"]
     assert unique_names(runs[:1]) == ["hard"] and unique_names([]) == []
 
 
-def test_runs_of_one_config_are_told_apart_by_their_seeds(tmp_path):
+def test_runs_of_one_config_are_named_by_seed(tmp_path):
     runs = [named(tmp_path / "1", "hard"), named(tmp_path / "2", "hard", seed=4), named(tmp_path / "3", "soft", seed=4)]
     assert unique_names(runs) == ["hard, seed 0", "hard, seed 4", "soft, seed 4"]
     assert unique_names(runs[1:]) == ["hard", "soft"]
 
 
-def test_runs_of_one_config_and_seed_are_told_apart_by_their_folders(tmp_path):
+def test_runs_of_one_config_and_seed_are_named_by_folder(tmp_path):
     runs = [named(tmp_path / "1", "hard", seed=4), named(tmp_path / "2", "hard", seed=4)]
     assert unique_names(runs) == [f"hard, seed 4, {tmp_path / '1'}", f"hard, seed 4, {tmp_path / '2'}"]
 
 
-@pytest.mark.parametrize("about", [{}, {"name": ""}, {"name": None}])
-def test_run_without_a_name_has_that_of_its_folder(about, tmp_path):
+@pytest.mark.parametrize("metadata", [{}, {"name": ""}, {"name": None}])
+def test_run_without_a_name_is_named_by_folder(metadata, tmp_path):
     run = create(tmp_path / "my run")
-    run.write_json("meta.json", about)
+    run.write_json("meta.json", metadata)
     assert unique_names([run]) == ["my run"]
     (run.folder / "meta.json").unlink()
     with pytest.raises(RunError, match=r"meta\.json is broken"):
@@ -400,9 +400,9 @@ def test_run_without_a_name_has_that_of_its_folder(about, tmp_path):
 
 
 def saved(folder, name, **settings):
-    """A run folder with the first weights of its model, as if they were the best."""
-    about = {"name": name, "image_shape": [1, 60, 60], "class_names": list("0123456789")}
-    run = Run.create(tiny_config(settings), name=name, metadata=about, folder=folder)
+    """A run folder with the initial weights of its model as the best ones."""
+    metadata = {"name": name, "image_shape": [1, 60, 60], "class_names": list("0123456789")}
+    run = Run.create(tiny_config(settings), name=name, metadata=metadata, folder=folder)
     model = make_engine(run).task.model
     run.save(BEST, {f"model.{key}": value for key, value in model.state_dict().items()}, {"epoch": 1, "error": 0.5})
     return run
@@ -410,7 +410,7 @@ def saved(folder, name, **settings):
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
-    """Folders of runs of every kind, on the same data; not to be changed."""
+    """Folders of runs of every kind, on the same data; not to be modified."""
     folder = tmp_path_factory.mktemp("several")
     settings = {
         "hard": {"seed": 3},
@@ -423,7 +423,7 @@ def several(tmp_path_factory):
     return {name: saved(folder / name, name, **changes).folder for name, changes in settings.items()}
 
 
-def test_runs_are_loaded_in_order_with_how_they_are_scored(several):
+def test_runs_are_loaded_in_order_with_the_read_mode_of_their_scores(several):
     loaded, splits = load_runs(ClassificationTask, open_runs(list(several.values())))
     assert [entry.name for entry in loaded] == list(several)
     assert [entry.run.folder for entry in loaded] == list(several.values())
@@ -460,7 +460,7 @@ def test_runs_with_other_seeds_have_the_same_images(several, tmp_path):
     ],
 )
 def test_runs_on_different_images_are_not_compared(settings, difference, several, tmp_path):
-    other = create(tmp_path / "other", **settings).folder  # not even a checkpoint is needed to see it
+    other = create(tmp_path / "other", **settings).folder  # refused before a checkpoint is needed
     message = rf"^{several['hard']} and {other} cannot be compared: they do not have the same images \({difference}\)$"
     with pytest.raises(RunError, match=message):
         load_runs(ClassificationTask, open_runs([several["hard"], several["soft"], other]))
@@ -490,7 +490,7 @@ def test_runs_whose_data_has_changed_are_not_compared(several, tmp_path):
         load_runs(ClassificationTask, open_runs([several["hard"], run.folder]))
 
 
-def test_loading_what_is_no_run(several, tmp_path):
+def test_loading_a_folder_that_is_not_a_run(several, tmp_path):
     with pytest.raises(RunError, match=rf"{tmp_path} is not a run folder"):
         load_runs(ClassificationTask, open_runs([several["hard"], tmp_path]))
     with pytest.raises(RunError, match=rf"{BEST} is missing"):
@@ -501,7 +501,7 @@ def test_loading_what_is_no_run(several, tmp_path):
 
 
 class Trap:
-    """Makes a file when it is unpickled."""
+    """Creates a folder when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -526,7 +526,7 @@ def test_pickle_in_place_of_a_checkpoint_is_not_executed(name, write, copied, tm
 
 
 def test_code_never_unpickles():
-    """No module that unpickles is imported, and nothing called load is but our own and JSON's."""
+    """No module that unpickles is imported, and no function that unpickles is called."""
     files = [*(REPOSITORY / "glimpse").rglob("*.py"), *REPOSITORY.glob("*.py")]
     assert Path(runs.__file__) in files
     for file in files:
@@ -537,9 +537,9 @@ def test_code_never_unpickles():
             assert not forbidden & {name.split(".")[0] for name in names}, file
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 owner = ast.unparse(node.func.value)
-                # Weights in torchvision's own format are read by torch's restricted reader, which runs no code.
+                # torch.load with weights_only runs no code.
                 if (owner, node.func.attr) == ("torch", "load"):
                     assert "weights_only=True" in ast.unparse(node), file
                 assert (owner, node.func.attr) not in {("np", "load"), ("numpy", "load")}, file
-                if (owner, node.func.attr) == ("yaml", "load"):  # of a loader that makes plain values only
+                if (owner, node.func.attr) == ("yaml", "load"):  # a loader of plain values
                     assert ast.unparse(node.args[1]) == "_Loader", file

@@ -1,4 +1,4 @@
-"""Models that ship with the package: that they are whole, score as they say, and are found by their names."""
+"""Models that ship with the package: they are complete, have the scores of their result.json, and open by name."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.runs import REPOSITORY, _load_script, python, train_main
+from support.runs import REPOSITORY, load_script, python, train_main
 from support.tensors import ALONE, tiny_config
 
 import glimpse
@@ -22,13 +22,13 @@ from glimpse.tasks.captioning import CaptioningTask
 from glimpse.tasks.classification import ClassificationTask
 from glimpse.tasks.classification_commands import load_runs
 from glimpse.tasks.runs import check_given_once, unique_names
-from glimpse.training import zoo as shipped
+from glimpse.training import zoo
 from glimpse.training.load import load, open_runs
 from glimpse.training.run import BEST, Run
 from glimpse.training.zoo import shipped_models
 
-ship = _load_script("results/ship")
-evaluate = _load_script("evaluate").main
+ship = load_script("results/ship")
+evaluate = load_script("evaluate").main
 
 
 def classifiers():
@@ -39,14 +39,14 @@ def result_of(name):
     return Run.open(name).read_json("result.json")["test"]
 
 
-def look_at(name, limit=None):
-    """The error of a shipped classifier after each glimpse."""
+def scores_on_test(name, limit=None):
+    """The test scores of a classifier."""
     [loaded], splits = load_runs(ClassificationTask, open_runs([name]))
     size = loaded.run.config.score.batch_size
-    return score(loaded.model, splits.test, mode=loaded.mode, batch_size=size, limit=limit)
+    return score(loaded.model, splits.test, mode=loaded.mode, batch_size=size, limit=limit).as_dict()
 
 
-# The models that are there
+# The shipped models
 
 
 def test_some_models_are_shipped():
@@ -54,13 +54,13 @@ def test_some_models_are_shipped():
 
 
 @pytest.mark.parametrize("name", shipped_models())
-def test_shipped_model_is_whole(name):
-    folder = shipped.FOLDER / name
-    assert sorted(file.name for file in folder.iterdir()) == sorted(shipped.FILES)
+def test_shipped_model_is_complete(name):
+    folder = zoo.FOLDER / name
+    assert sorted(file.name for file in folder.iterdir()) == sorted(zoo.FILES)
     for file in ("config.yaml", "meta.json"):
         assert not {"/tmp", "/home", "/root", "/work"} & {text[:5] for text in _words(folder / file)}
     model = load(name)
-    assert not getattr(model, "model", model).training  # a captioner or translator comes with its words
+    assert not getattr(model, "model", model).training  # a captioner or translator comes with its vocabulary
 
 
 def _words(file):
@@ -69,32 +69,30 @@ def _words(file):
 
 @pytest.mark.parametrize("name", shipped_models())
 def test_part_of_the_test_set(name):
-    """On few images or sentences, a score is near that on all: within four standard errors."""
-    images = 300
+    """The score on a few examples is within four standard errors of that on all."""
+    examples = 300
     if (run := Run.open(name)).config.model == "captioner":
-        loaded = CaptioningTask.load(Run.open(name))
-        described = caption_dataset(
+        loaded = CaptioningTask.load(run)
+        captions = caption_dataset(
             loaded.model,
             loaded.vocabulary,
             build_task(run.config, ALONE, open_run=Run.open).data.test,
-            mode=run.config.score.read or run.config.read,
-            width=run.config.score.beam_width,
-            length_penalty=run.config.score.length_penalty,
-            max_length=run.config.decoder.max_length,
+            mode=run.config.scored_read,
+            search=run.config.search(),
             batch_size=100,
-            limit=images,
+            limit=examples,
         )
-        found, expected = score_captions(described)["true_and_complete"], result_of(name)["true_and_complete"]
+        found, expected = score_captions(captions).digits.true_and_complete, result_of(name)["true_and_complete"]
     elif run.config.model == "translator":
-        pairs = pairs_of(build_data(run.config.data).test, images)
-        found, expected = TranslationScores.of(load(name).translate_pairs(pairs))["exact"], result_of(name)["exact"]
+        pairs = pairs_of(build_data(run.config.data).test, examples)
+        found, expected = TranslationScores.of(load(name).translate_pairs(pairs)).exact, result_of(name)["exact"]
     else:
-        found, expected = look_at(name, images)["error"][-1], result_of(name)["error"][-1]
-    assert abs(found - expected) < 4 * (max(expected * (1 - expected), 0.01) / images) ** 0.5
+        found, expected = scores_on_test(name, examples)["error"][-1], result_of(name)["error"][-1]
+    assert abs(found - expected) < 4 * (max(expected * (1 - expected), 0.01) / examples) ** 0.5
 
 
 def test_all_of_the_test_images():
-    """The model that is the cheapest to score has the very error that its training ended with."""
+    """The model that is the cheapest to score has exactly the error of its result.json."""
 
     def cost(name):
         run = Run.open(name)
@@ -102,19 +100,19 @@ def test_all_of_the_test_images():
         return height * width * run.config.num_glimpses
 
     name = min(classifiers(), key=cost)
-    found, expected = look_at(name), result_of(name)
+    found, expected = scores_on_test(name), result_of(name)
     assert found["images"] == expected["images"] == 10_000
-    # Another processor may round otherwise, and decide one image of ten thousand otherwise.
+    # On another processor rounding may change the answer for one image.
     assert found["error"] == pytest.approx(expected["error"], abs=1.01e-4)
 
 
-def test_wheels_have_all_models():
+def test_wheels_contain_all_models():
     setuptools = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["setuptools"]
     globs = setuptools["package-data"]["glimpse"]
     matched = {file for pattern in globs for file in (REPOSITORY / "glimpse").glob(pattern)}
-    assert {file for file in shipped.FOLDER.rglob("*") if file.is_file()} <= matched
+    assert {file for file in zoo.FOLDER.rglob("*") if file.is_file()} <= matched
     name = Path("zoo", "any-name", BEST)
-    assert any(name.match(pattern) for pattern in globs)  # even before there is one
+    assert any(name.match(pattern) for pattern in globs)  # future models too
 
 
 def test_import_is_quick():
@@ -123,31 +121,31 @@ def test_import_is_quick():
 
 
 @pytest.mark.parametrize("name", shipped_models())
-def test_a_model_reads_as_it_is_scored(name):
+def test_a_model_has_the_read_mode_of_its_scores(name):
     config = Run.open(name).config
     model = load(name)
     assert getattr(model, "model", model).mode == (config.score.read or config.read)
 
 
-# Made-up ones
+# A made-up zoo
 
 
 @pytest.fixture
 def models(tmp_path, monkeypatch):
-    """A package whose only model is tiny-hard, which has learned nothing; the working folder is an empty one."""
+    """A zoo whose only model is tiny-hard, with its initial weights; the working folder is empty."""
     config = tiny_config("--data.canvas=28", "--data.num_distractors=0", "--score.batch_size=100")
-    about = {"name": "tiny", "image_shape": [1, 28, 28], "class_names": list("0123456789"), "command": ["train.py"]}
+    metadata = {"name": "tiny", "image_shape": [1, 28, 28], "class_names": list("0123456789"), "command": ["train.py"]}
     model = make_model(config, image_shape=(1, 28, 28), num_classes=10)
-    run = Run.create(config, name="tiny", metadata=about, folder=tmp_path / "models" / "tiny-hard")
+    run = Run.create(config, name="tiny", metadata=metadata, folder=tmp_path / "models" / "tiny-hard")
     run.save(BEST, {f"model.{key}": value for key, value in model.state_dict().items()}, {})
     run.write_json("result.json", {"seconds": 1.0, "valid": {"epoch": 1, "error": 0.9}, "test": {}})
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "models")
+    monkeypatch.setattr(zoo, "FOLDER", tmp_path / "models")
     return tmp_path / "models"
 
 
-def test_a_name_is_as_good_as_a_folder(models):
+def test_a_model_opens_by_name_and_by_folder(models):
     run = Run.open("tiny-hard")
     assert run.folder == models / "tiny-hard" and str(run) == "tiny-hard" and run.shipped
     assert shipped_models() == glimpse.shipped_models() == ["tiny-hard"]
@@ -174,13 +172,13 @@ def test_a_folder_comes_before_a_name(models, tmp_path):
         ("../models", r"in it$"),
     ],
 )
-def test_names_that_are_none(name, message, models):
+def test_unknown_names(name, message, models):
     with pytest.raises(RunError, match=f"{name} is not a run folder: there is no config.yaml {message}"):
         Run.open(name)
 
 
-def test_without_any_models(models, monkeypatch):
-    monkeypatch.setattr(shipped, "FOLDER", models / "none")
+def test_without_any_models(models):
+    shutil.rmtree(models / "tiny-hard")
     with pytest.raises(RunError, match="Models that ship with the package: none$"):
         Run.open("tiny-hard")
 
@@ -201,10 +199,10 @@ def test_commands_print_the_name_as_given(models, capsys):
     assert "Scoring 1 of 1: tiny-hard\n" in printed.err and str(models) not in printed.out + printed.err
     assert evaluate(["glimpses", "tiny-hard", "--count", "1"]) == 0
     assert evaluate(["caption", "tiny-hard", "photo.png"]) == 2
-    assert "tiny-hard does not write captions" in capsys.readouterr().err
+    assert "tiny-hard classifies: caption does not apply to it" in capsys.readouterr().err
 
 
-def test_shipped_models_are_not_trained_on(models, capsys):
+def test_shipped_models_cannot_be_resumed(models, capsys):
     before = {file: file.read_bytes() for file in models.rglob("*.*")}
     for run in ("tiny-hard", str(models / "tiny-hard")):
         assert train_main(["--resume", run]) == 2
@@ -213,16 +211,17 @@ def test_shipped_models_are_not_trained_on(models, capsys):
     assert {file: file.read_bytes() for file in models.rglob("*.*")} == before
 
 
-def test_weights_to_begin_with(models):
+def test_initial_weights_from_a_shipped_model(models):
     settings = ("--data.canvas=28", "--data.num_distractors=0", "--seed=5", "--init_from=tiny-hard")
     task = build_task(tiny_config(*settings), ALONE, open_run=Run.open)
     expected = load("tiny-hard")
     assert torch.equal(task.model.classify.weight, expected.classify.weight)
-    halting = build_task(
-        tiny_config(*settings, "--network.halt=true"), ALONE, open_run=Run.open
-    ).model  # a unit for a model without one
+    # A halting unit may be added to a model without one.
+    halting = build_task(tiny_config(*settings, "--network.halt=true"), ALONE, open_run=Run.open).model
     assert torch.equal(halting.classify.weight, expected.classify.weight) and halting.halt is not None
-    with pytest.raises(RunError, match=r"another architecture: it lacks recall\..*classify.weight is \(10, 10\)"):
+    with pytest.raises(
+        RunError, match=r"another architecture: missing keys recall\..*classify.weight has shape \(10, 10\)"
+    ):
         build_task(tiny_config(*settings, "--network.readout=attend"), ALONE, open_run=Run.open)
 
 
@@ -231,7 +230,7 @@ def test_weights_to_begin_with(models):
 
 @pytest.fixture
 def trained(models, tmp_path):
-    """A run folder with all that a training leaves behind, and paths of this machine."""
+    """A run folder with all files of a training, and paths of this machine."""
     folder = shutil.copytree(models / "tiny-hard", tmp_path / "run")
     run = Run.open(folder)
     config = tiny_config("--data.canvas=28", f"--train.folder={tmp_path}", f"--init_from={tmp_path}/soft/seed1")
@@ -249,12 +248,12 @@ def trained(models, tmp_path):
 def test_ship(trained, models, tmp_path, capsys):
     assert ship.main([str(trained), "my-model"]) == 0
     assert f"Wrote {models / 'my-model'}; all models together have 0." in capsys.readouterr().out
-    assert sorted(file.name for file in (models / "my-model").iterdir()) == sorted(shipped.FILES)
+    assert sorted(file.name for file in (models / "my-model").iterdir()) == sorted(zoo.FILES)
     run, before = Run.open("my-model"), Run.open(trained)
     assert (run.config.train.runs_dir, run.config.init_from) == ("runs", "runs/soft/seed1")
-    about = run.read_json("meta.json")
-    assert about["command"] == ["train.py", "configs/x.yaml", "--seed", "0", "--train.lr=0.1", "y.yaml"]
-    assert {**about, "command": 0} == {**before.read_json("meta.json"), "command": 0}
+    metadata = run.read_json("meta.json")
+    assert metadata["command"] == ["train.py", "configs/x.yaml", "--seed", "0", "--train.lr=0.1", "y.yaml"]
+    assert {**metadata, "command": 0} == {**before.read_json("meta.json"), "command": 0}
     assert run.read_json("result.json") == before.read_json("result.json")
     assert (run.folder / BEST).read_bytes() == (trained / BEST).read_bytes()
     assert not [file for file in run.folder.iterdir() if str(tmp_path).encode() in file.read_bytes()]
@@ -265,8 +264,8 @@ def test_ship(trained, models, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("run", "name", "message"),
     [
-        ("{trained}", "My_model", "NAME must be of small letters, digits and single hyphens, got My_model"),
-        ("{trained}", "../a", "NAME must be of small letters"),
+        ("{trained}", "My_model", "NAME must consist of lowercase letters, digits and single hyphens, got My_model"),
+        ("{trained}", "../a", "NAME must consist of lowercase letters"),
         ("tiny-hard", "other", "tiny-hard ships with the package already"),
         ("{trained}/none", "other", "is not a run folder"),
     ],
@@ -277,13 +276,12 @@ def test_what_cannot_be_shipped(run, name, message, trained, models, capsys):
     assert shipped_models() == ["tiny-hard"]
 
 
-def test_unfinished_broken_and_large_runs_are_not_shipped(trained, models, monkeypatch):
+def test_unfinished_broken_and_large_runs_are_not_shipped(trained, models):
     run = Run.open(trained)
-    size = sum((trained / file).stat().st_size for file in shipped.FILES)
-    monkeypatch.setattr(ship, "MOST_BYTES", 1.5 * size)
+    size = sum((trained / file).stat().st_size for file in zoo.FILES)
     with pytest.raises(RunError, match=r"all models together must have at most 0 MB, got 0\.\d MB"):
-        ship.ship(run, "other")
-    ship.ship(run, "tiny-hard")  # in the place of the one that is there
+        ship.ship(run, "other", max_bytes=1.5 * size)
+    ship.ship(run, "tiny-hard", max_bytes=1.5 * size)  # replaces the one that exists
     (trained / BEST).write_bytes(b"cut")
     with pytest.raises(RunError, match=r"best\.safetensors is broken"):
         ship.ship(run, "other")
@@ -297,7 +295,7 @@ def test_ship_half(trained, models):
     """The weights are rounded to 16 bits, and the score that ships is that of the rounded ones."""
     run = Run.open(trained)
     tensors, state = run.load(BEST)
-    run.save(BEST, {**tensors, "model.baseline.bias": torch.tensor([torch.inf])}, state)  # and stays so
+    run.save(BEST, {**tensors, "model.baseline.bias": torch.tensor([torch.inf])}, state)  # stays infinite
     assert ship.main([str(trained), "whole"]) == 0 and ship.main([str(trained), "half", "--half"]) == 0
     whole, half = Run.open("whole"), Run.open("half")
     (before, state), (after, same) = whole.load(BEST), half.load(BEST)
@@ -305,7 +303,7 @@ def test_ship_half(trained, models):
     for name, value in before.items():
         assert torch.equal(after[name], value.half() if value.is_floating_point() else value)
     assert {value.dtype for value in load("half").parameters()} == {torch.float32}
-    scores = json.loads(json.dumps(look_at("half")))
+    scores = json.loads(json.dumps(scores_on_test("half")))
     assert half.read_json("result.json") == {**whole.read_json("result.json"), "test": scores}
     for file in ("config.yaml", "meta.json"):
         assert (half.folder / file).read_bytes() == (whole.folder / file).read_bytes()

@@ -1,11 +1,11 @@
-"""The sheet shows for every word where it was read, at its true place in the image."""
+"""The sheet of captions shows the attention of every word, at its place in the image."""
 
 import numpy as np
 import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
-from support.captions import box_by_hand, some_told
+from support.captions import box_by_hand, make_caption_trace
 from support.tensors import assert_close, draw_bytes
 
 from glimpse.view.caption_sheet import MAX_COLUMNS, NOTE, draw_captions
@@ -22,39 +22,39 @@ def texts(figure):
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_each_panel_has_the_map_of_its_word_of_its_image_of_its_model(channels):
-    told = [some_told("soft", channels=channels), some_told("hard", channels=channels, seed=1)]
-    panels = iter(draw_captions(told).axes)
+    traces = [make_caption_trace("soft", channels=channels), make_caption_trace("hard", channels=channels, seed=1)]
+    panels = iter(draw_captions(traces).axes)
     for row in range(2):
-        for its in told:
+        for trace in traces:
             plain = next(panels)
-            shown = its.images[row].permute(1, 2, 0) / 255
+            shown = trace.images[row].permute(1, 2, 0) / 255
             assert_close(torch.tensor(plain.images[0].get_array().data), shown if channels == 3 else shown[..., 0])
             assert plain.get_title() == "" and len(plain.images) == 1
-            for index, word in enumerate(its.captions[row]):
+            for index, word in enumerate(trace.captions[row]):
                 axes = next(panels)
                 assert axes.get_title() == word
                 image, cells = axes.images
                 assert_close(torch.tensor(image.get_array().data), FADED_BRIGHTNESS * shown.mean(-1))
-                weights = its.weights[row][index]
+                weights = trace.weights[row][index]
                 drawn = torch.tensor(cells.get_array().data)
                 assert drawn.shape == (2, 3, 4)
-                assert_close(drawn[..., 3], MAP_OPACITY[its.mode] * weights / weights.max())
+                assert_close(drawn[..., 3], MAP_OPACITY[trace.mode] * weights / weights.max())
                 assert_close(drawn[..., :3], torch.tensor(to_rgb(ATTENTION_COLOR)).expand(2, 3, 3))
                 assert cells.get_extent() == [0, 30, 24, 0]  # over the edge of the image, where it is cut:
                 assert axes.get_xlim() == (0, 25) and axes.get_ylim() == (20, 0)
-                x0, y0, x1, y1 = box_by_hand(int(its.places[row][index]))
-                assert rectangles(axes) == ([(x0, y0, x1 - x0, y1 - y0)] if its.mode == "hard" else [])
+                x0, y0, x1, y1 = box_by_hand(int(trace.places[row][index]))
+                assert rectangles(axes) == ([(x0, y0, x1 - x0, y1 - y0)] if trace.mode == "hard" else [])
     assert next(panels, None) is None
 
 
 def test_pixels_are_brightest_in_the_cell_attended_to():
-    told = some_told(images=draw_bytes(2, 1, 20, 25) // 50)  # almost black
-    figure = draw_captions([told])
+    trace = make_caption_trace(images=draw_bytes(2, 1, 20, 25) // 50)  # almost black
+    figure = draw_captions([trace])
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     pixels = np.asarray(canvas.buffer_rgba())[::-1, :, 0]  # red, from the bottom up
     panels = [axes for axes in figure.axes if axes.get_title()]
-    places = [int(place) for row in told.places for place in row]
+    places = [int(place) for row in trace.places for place in row]
     for axes, place in zip(panels, places, strict=True):
         reds = []
         for cell in range(6):
@@ -67,8 +67,11 @@ def test_pixels_are_brightest_in_the_cell_attended_to():
 
 def test_captions_and_references_are_written_once():
     references = [[("first", "one"), ("second",), ("third",)], [("$other_$",)]]
-    told = [some_told("soft", references=references), some_told("hard", captions=(("yes",), ()), references=references)]
-    lines = texts(draw_captions(told))
+    traces = [
+        make_caption_trace("soft", references=references),
+        make_caption_trace("hard", captions=(("yes",), ()), references=references),
+    ]
+    lines = texts(draw_captions(traces))
     assert lines == [
         "soft, soft attention",
         "a small dog runs",
@@ -87,15 +90,15 @@ def test_captions_and_references_are_written_once():
 
 
 @pytest.mark.parametrize("dpi", [100, 150])
-def test_long_captions_go_on_beneath_and_nothing_meets_or_is_cut_off(dpi):
+def test_long_captions_wrap_without_overlap_or_clipping(dpi):
     long = tuple(f"word{number}" for number in range(2 * MAX_COLUMNS + 1))
     wide = ("mmmmmmmmmmmmmmmmmmmmmmmm",) * 3
     references = [[("mmmmmmmmmm",) * 30], [("$a_", "b") * 20]]
-    told = [
-        some_told("hard", captions=(long, wide), references=references, name="m" * 100),
-        some_told("soft", captions=(wide, long), references=references),
+    traces = [
+        make_caption_trace("hard", captions=(long, wide), references=references, name="m" * 100),
+        make_caption_trace("soft", captions=(wide, long), references=references),
     ]
-    figure = draw_captions(told)
+    figure = draw_captions(traces)
     figure.set_dpi(dpi)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
@@ -113,6 +116,6 @@ def test_long_captions_go_on_beneath_and_nothing_meets_or_is_cut_off(dpi):
     assert panels[0].height / panels[0].width == pytest.approx(20 / 25)
 
 
-def test_models_must_speak_of_the_same_images():
+def test_traces_must_be_of_the_same_images():
     with pytest.raises(ValueError, match="same images"):
-        draw_captions([some_told(), some_told(images=draw_bytes(2, 1, 20, 25, seed=9))])
+        draw_captions([make_caption_trace(), make_caption_trace(images=draw_bytes(2, 1, 20, 25, seed=9))])

@@ -1,4 +1,4 @@
-"""Maps show where glimpses fall: up is up and left is left."""
+"""Coverage maps: rows from the top, columns from the left."""
 
 import pytest
 import torch
@@ -8,11 +8,13 @@ from glimpse.evaluation.classify import ClassifierOutcome
 from glimpse.view.coverage import BINS, coverage, draw_coverage
 
 
-def outcome(locations, hit=None):
+def outcome(locations, on_target=None):
     """An outcome of locations (I, M, T, 2)."""
     images, _, steps, _ = locations.shape
-    answers = torch.full((images, max(steps, 1), 2), 0.5)
-    return ClassifierOutcome(answers, torch.zeros(images, dtype=torch.long), answers[..., 0] > 0, locations, hit)
+    probabilities = torch.full((images, max(steps, 1), 2), 0.5)
+    return ClassifierOutcome(
+        probabilities, torch.zeros(images, dtype=torch.long), probabilities[..., 0] > 0, locations, on_target
+    )
 
 
 def test_rows_are_from_the_top_and_columns_from_the_left():
@@ -35,7 +37,7 @@ def test_shares_by_counting():
     assert (shares.sum((1, 2)) < 1).all() and (shares.sum((1, 2)) > 0).all()
 
 
-def test_edges_belong_to_the_image_and_nowhere_does_not():
+def test_edges_belong_to_the_image_and_nan_does_not():
     places = [[-1.0, -1.0], [1.0, 1.0], [1.0, -1.0], [1.001, 0.0], [0.0, -1.001], [float("nan"), 0.0]]
     shares = coverage(outcome(torch.tensor(places).view(6, 1, 1, 2)), bins=2)
     assert_close(shares, torch.tensor([[[1.0, 1.0], [0.0, 1.0]]]) / 6)
@@ -49,7 +51,7 @@ def map_axes(figure):
     return [axes for axes in figure.axes if axes.get_title().startswith("glimpse ")]
 
 
-def test_maps_are_drawn_upright_with_what_was_hit():
+def test_maps_are_drawn_upright_with_the_share_on_the_digit():
     hit = torch.tensor([[[True, False]], [[True, True]], [[True, False]], [[True, False]]])
     locations = torch.tensor([0.0, 0.0, 0.9, -0.8]).view(1, 1, 2, 2).repeat(4, 1, 1, 1)
     first = outcome(locations, hit)
@@ -101,7 +103,7 @@ def test_without_digits_there_is_no_hit_rate():
     ("steps", "shape", "known"),
     [(1, (1, 60, 60), True), (2, (3, 90, 30), False), (6, (1, 20, 60), True), (13, (1, 60, 60), True)],
 )
-def test_nothing_is_cut_off_and_no_headings_meet(steps, shape, known):
+def test_no_overlap_or_clipping_of_headings(steps, shape, known):
     hit = torch.ones(3, 1, steps, dtype=torch.bool) if known else None
     model = outcome(torch.zeros(3, 1, steps, 2), hit)
     figure = draw_coverage({"a model": model, "another model": model}, shape)
@@ -119,7 +121,7 @@ def test_nothing_is_cut_off_and_no_headings_meet(steps, shape, known):
     assert not [(i, j) for i in range(len(boxes)) for j in range(i) if boxes[i].overlaps(boxes[j])]
 
 
-def test_nothing_to_map():
+def test_models_without_glimpses():
     with pytest.raises(ValueError, match="at least one model, got none"):
         draw_coverage({}, (1, 30, 30))
     blind = outcome(torch.zeros(2, 1, 0, 2))

@@ -1,4 +1,4 @@
-"""The functions that draw one thing each: they take images in any form, and compose on the same axes."""
+"""The drawing functions: image formats, coordinates and colors."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_arrays_tensors_and_pil_images_give_the_same_picture(pixels):
         assert (picture(draw_image, fade(image)) == picture(draw_image, fade(pixels))).all(), name
 
 
-def test_what_a_picture_shows():
+def test_to_pixels_of_an_image():
     # 16 x 16 pixels on 192 x 192: each level of gray is drawn as itself, but for matplotlib's rounding.
     figure = Figure(figsize=(1.92, 1.92), dpi=100)
     draw_image(figure.add_axes((0, 0, 1, 1)), torch.from_numpy(EVERY_LEVEL)[None] / 255)
@@ -91,13 +91,13 @@ def test_modes_of_pil_images():
         (np.zeros(5, np.uint8), r"an image array must have shape .*, got \(5,\)"),
         (torch.zeros(9, 13, 3), r"an image tensor must have shape \(C, H, W\) with 1 or 3 channels, got \(9, 13, 3\)"),
         (torch.zeros(9, 13), r"an image tensor must have shape .*, got \(9, 13\)"),
-        (np.zeros((2, 3), np.int64), r"must be of uint8, or of floats in \[0, 1\], got int64"),
+        (np.zeros((2, 3), np.int64), r"must be uint8, or floats in \[0, 1\], got int64"),
         (np.full((2, 3), 255.0), r"must be in \[0, 1\], got 255 to 255"),
         (torch.tensor([[[0.5, -0.5]]]), r"must be in \[0, 1\], got -0.5 to 0.5"),
         (np.array([[np.nan]]), r"must be in \[0, 1\], got nan to nan"),
     ],
 )
-def test_what_is_no_image_is_refused(image, message):
+def test_invalid_images(image, message):
     with pytest.raises(ValueError, match=message):
         draw_image(Figure().add_subplot(), image)
 
@@ -126,7 +126,7 @@ def test_places_may_be_arrays_tensors_or_lists():
         assert pictures[0].std() > 0 and (pictures[0] == pictures[1]).all(), draw.__name__
 
 
-def test_what_is_drawn_lies_on_the_image_in_its_pixels():
+def test_overlays_are_in_pixels_of_the_image():
     axes = Figure().add_subplot()
     draw_image(axes, GRAY)
     draw_trail(axes, [[1.0, 2.0], [3.0, 4.0]])
@@ -143,7 +143,7 @@ def test_what_is_drawn_lies_on_the_image_in_its_pixels():
     assert (*read.get_xy(), read.get_width(), read.get_height()) == (2, 3, 2, 3)
 
 
-def test_cells_are_as_opaque_as_they_weigh():
+def test_opacity_of_cells_is_proportional_to_their_weight():
     axes = Figure().add_subplot()
     draw_cells(axes, torch.tensor([[0.1, 0.4], [0.2, 0.3]]), (5.0, 7.0), opacity=0.6)
     assert_close(torch.tensor(axes.images[0].get_array().data)[..., 3], [[0.15, 0.6], [0.3, 0.45]])
@@ -161,5 +161,5 @@ def test_probabilities():
     assert not any(text.get_parse_math() for text in axes.texts)
 
 
-def test_percent_on_a_logarithmic_axis_is_never_zero():
+def test_percent_for_a_logarithmic_axis_is_never_zero():
     assert to_percent([0.0, 0.5]) == [MIN_PERCENT, 50.0]

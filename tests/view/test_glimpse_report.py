@@ -1,4 +1,4 @@
-"""The page of a report holds what was looked at, escapes what it is given, and stays small."""
+"""The report of classifiers: its data, escaping, and size."""
 
 import re
 
@@ -17,8 +17,8 @@ from glimpse.view.page import write_report
 from glimpse.view.tables import Table
 
 
-def look_at(*options, images=None, targets=None, class_names=("a", "b", "c"), name="hard"):
-    """The looks of a tiny model at two images, of 12 x 14 unless given."""
+def make_trace(*options, images=None, targets=None, class_names=("a", "b", "c"), name="hard"):
+    """The trace of a tiny model at two images, of 12 x 14 unless given."""
     images = draw_bytes(2, 1, 12, 14) if images is None else images
     targets = torch.tensor([0, 2]) if targets is None else targets
     model = tiny_model(*options, image_shape=tuple(images.shape[1:]), num_classes=len(class_names)).eval()
@@ -26,13 +26,13 @@ def look_at(*options, images=None, targets=None, class_names=("a", "b", "c"), na
     return trace_glimpses(model, batch, name=name, class_names=class_names)
 
 
-def report(looks, **changes):
+def report(traces, **changes):
     arguments = {
         "title": "A title",
         "intro": "First.\n\nSecond.",
-        "traces": looks,
-        "indices": range(len(looks[0].images)),
-        "sensitivity": [None] * len(looks),
+        "traces": traces,
+        "indices": range(len(traces[0].images)),
+        "sensitivity": [None] * len(traces),
         "saliency": None,
         "tables": [],
         "figures": [],
@@ -46,14 +46,14 @@ def report(looks, **changes):
     [(), ("--read=soft",), ("--attention.places=grid",), ("--attention.places=grid", "--read=soft")],
     ids=["hard", "soft", "grid hard", "grid soft"],
 )
-def test_the_data_is_that_of_the_looks(options, channels):
-    looks = look_at(*options, images=draw_bytes(2, channels, 12, 14))
-    data = data_of(report([looks], indices=[17, 4]))
+def test_the_data_is_that_of_the_traces(options, channels):
+    trace = make_trace(*options, images=draw_bytes(2, channels, 12, 14))
+    data = data_of(report([trace], indices=[17, 4]))
     assert [image["index"] for image in data["images"]] == [17, 4]
     assert [image["targets"] for image in data["images"]] == [[0], [2]]
     assert [image["label"] for image in data["images"]] == ["a", "c"]
     assert data["size"] == [14, 12]
-    for image, pixels in zip(data["images"], looks.images, strict=True):
+    for image, pixels in zip(data["images"], trace.images, strict=True):
         kind, picture = picture_of(image["source"])
         assert kind == "png"
         assert torch.equal(picture.view(12, 14, channels), pixels.permute(1, 2, 0))
@@ -62,33 +62,33 @@ def test_the_data_is_that_of_the_looks(options, channels):
     soft, grid = "--read=soft" in options, "--attention.places=grid" in options
     assert (model["name"], model["mode"], model["numGlimpses"]) == ("hard", "soft" if soft else "hard", 3)
     assert (model["numScales"], model["patchSize"], model["channels"]) == (2, 4, channels)
-    assert_close(torch.tensor(model["centers"]), looks.points, atol=0.0051)
-    assert_close(torch.tensor(model["boxes"]), looks.boxes, atol=0.0051)
-    assert not torch.equal(looks.points[:, 0], looks.points[:, 1])  # else the order would not show
+    assert_close(torch.tensor(model["centers"]), trace.points, atol=0.0051)
+    assert_close(torch.tensor(model["boxes"]), trace.boxes, atol=0.0051)
+    assert not torch.equal(trace.points[:, 0], trace.points[:, 1])  # else the order would not show
     assert model["classes"] == [[0, 1, 2]] * 2
-    assert_close(torch.tensor(model["probabilities"]), looks.probabilities, atol=0.00051)
-    assert torch.equal(torch.tensor(model["correct"]) == 1, looks.correct)
+    assert_close(torch.tensor(model["probabilities"]), trace.probabilities, atol=0.00051)
+    assert torch.equal(torch.tensor(model["correct"]) == 1, trace.correct)
     assert [[text.split()[0] for text in row] for row in model["predictions"]] == [
-        ["abc"[best] for best in row] for row in looks.probabilities.argmax(-1)
+        ["abc"[best] for best in row] for row in trace.probabilities.argmax(-1)
     ]
     patches = torch.stack([decode(text, 3, 2, 4, 4, channels) for text in model["patches"]])
-    assert_close(patches / 255, looks.patches, atol=0.5001 / 255)
+    assert_close(patches / 255, trace.patches, atol=0.5001 / 255)
     if soft and not grid:
-        assert_close(torch.tensor(model["stds"]), looks.spread, atol=0.0051)
+        assert_close(torch.tensor(model["stds"]), trace.spread, atol=0.0051)
     else:
         assert model["stds"] is None
     if soft and grid:
         assert model["grid"] == [2, 3]
         weights = torch.stack([decode(text, 3, 2, 3) for text in model["weights"]])
-        assert_close(weights / 255, looks.weights / looks.weights.amax((2, 3), keepdim=True), atol=0.5001 / 255)
+        assert_close(weights / 255, trace.weights / trace.weights.amax((2, 3), keepdim=True), atol=0.5001 / 255)
     else:
         assert model["grid"] is None and model["weights"] is None
 
 
-def test_what_moved_the_answer_is_relative_to_the_largest():
-    looks = [look_at(), look_at("--num_glimpses=2", name="short")]
+def test_sensitivity_is_relative_to_the_largest():
+    traces = [make_trace(), make_trace("--num_glimpses=2", name="short")]
     sensitivity = torch.tensor([[1.0, 4.0, 2.0], [0.0, 0.0, 0.0]])
-    data = data_of(report(looks, sensitivity=[sensitivity, None]))
+    data = data_of(report(traces, sensitivity=[sensitivity, None]))
     assert data["models"][0]["sensitivity"] == [[0.25, 1.0, 0.5], [0.0, 0.0, 0.0]]
     assert data["models"][1]["sensitivity"] is None
     assert [model["numGlimpses"] for model in data["models"]] == [3, 2]
@@ -96,17 +96,17 @@ def test_what_moved_the_answer_is_relative_to_the_largest():
 
 def test_several_labels():
     targets = torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
-    data = data_of(report([look_at(targets=targets)]))
+    data = data_of(report([make_trace(targets=targets)]))
     assert [image["targets"] for image in data["images"]] == [[0, 2], []]
     assert [image["label"] for image in data["images"]] == ["a, c", "none"]
 
 
 def test_of_many_classes_the_true_and_the_likely_are_shown():
-    looks = look_at(class_names=tuple(f"class {index}" for index in range(30)), targets=torch.tensor([29, 3]))
-    answers = torch.full((2, 3, 30), 0.001)
-    answers[:, 1, 7] = 0.9
-    answers[:, 2, 28] = 0.5
-    (model,) = data_of(report([looks._replace(probabilities=answers)]))["models"]
+    trace = make_trace(class_names=tuple(f"class {index}" for index in range(30)), targets=torch.tensor([29, 3]))
+    probabilities = torch.full((2, 3, 30), 0.001)
+    probabilities[:, 1, 7] = 0.9
+    probabilities[:, 2, 28] = 0.5
+    (model,) = data_of(report([trace._replace(probabilities=probabilities)]))["models"]
     assert [len(classes) for classes in model["classes"]] == [12, 12]
     for classes, target, row in zip(model["classes"], (29, 3), model["probabilities"], strict=True):
         assert classes == sorted(classes) and {7, 28, target} <= set(classes)
@@ -115,39 +115,39 @@ def test_of_many_classes_the_true_and_the_likely_are_shown():
 
 def test_large_photographs_are_reduced_and_the_coordinates_kept():
     smooth = torch.linspace(0, 255, 500).expand(2, 3, 400, 500).to(torch.uint8)
-    looks = look_at(images=smooth)
+    trace = make_trace(images=smooth)
     maps = torch.zeros(2, 400, 500)
     maps[1, 399, 499] = 1.0
-    data = data_of(report([looks], saliency=("fc", maps)))
+    data = data_of(report([trace], saliency=("fc", maps)))
     kind, picture = picture_of(data["images"][0]["source"])
     assert picture.shape == (256, 320, 3)
     assert_close(picture[:, :, 0].double().mean(0), torch.linspace(0, 255, 320), atol=3)
     assert data["size"] == [500, 400]
-    assert_close(torch.tensor(data["models"][0]["centers"]), looks.points, atol=0.0051)
+    assert_close(torch.tensor(data["models"][0]["centers"]), trace.points, atol=0.0051)
     assert data["saliency"]["size"] == [96, 77]
     reduced = decode(data["saliency"]["maps"][1], 77, 96)
     assert reduced[-1, -1] == 255 and reduced.sum() == 255  # one pixel of all is not averaged away
     noisy = draw_bytes(2, 3, 200, 200)
     kinds = {}
     for name, images in (("smooth", smooth), ("noisy", noisy), ("gray", noisy[:, :1]), ("small", noisy[..., :50, :50])):
-        data = data_of(report([look_at(images=images)]))
+        data = data_of(report([make_trace(images=images)]))
         kinds[name], _ = picture_of(data["images"][0]["source"])
     assert kinds == {"smooth": "png", "noisy": "jpeg", "gray": "png", "small": "png"}
 
 
 def test_saliency_of_small_images_is_as_given():
     maps = draw(2, 12, 14)
-    salient = data_of(report([look_at()], saliency=("cnn", maps)))["saliency"]
+    salient = data_of(report([make_trace()], saliency=("cnn", maps)))["saliency"]
     assert (salient["name"], salient["size"]) == ("cnn", [14, 12])
     assert_close(torch.stack([decode(text, 12, 14) for text in salient["maps"]]) / 255, maps, atol=0.5001 / 255)
-    assert data_of(report([look_at()]))["saliency"] is None
+    assert data_of(report([make_trace()]))["saliency"] is None
 
 
-def test_nothing_given_becomes_markup():
+def test_texts_are_escaped():
     figure = Figure()
     figure.subplots().set_title(NASTY)
     html = report(
-        [look_at(class_names=("a", NASTY, "c"), targets=torch.tensor([1, 1]), name=NASTY)],
+        [make_trace(class_names=("a", NASTY, "c"), targets=torch.tensor([1, 1]), name=NASTY)],
         title=NASTY + "{{data}}",
         intro=NASTY + '"',
         saliency=(NASTY, torch.zeros(2, 12, 14)),
@@ -166,10 +166,10 @@ def test_nothing_given_becomes_markup():
     assert "</script><b>x{{data}}" in "".join(page.text)
 
 
-def test_the_page_asks_nobody_for_anything():
+def test_the_page_loads_nothing():
     figure = Figure()
     figure.subplots().imshow([[0, 1]])
-    html = report([look_at()], figures=[("caption", figure)])
+    html = report([make_trace()], figures=[("caption", figure)])
     sources = [
         value
         for _, attributes in Tags(html).tags
@@ -194,7 +194,7 @@ def test_figures_take_the_colors_of_the_page():
         axes.legend()
         axes.set(title="Error & so on", xlabel="glimpse")
         figures.append((f"The caption of {color}", figure))
-    page = report([look_at()], figures=figures)
+    page = report([make_trace()], figures=figures)
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(drawings) == 2
     for number, (drawing, color) in enumerate(zip(drawings, ("#0072b2", "#d55e00"), strict=True)):
@@ -210,12 +210,12 @@ def test_figures_take_the_colors_of_the_page():
     every = [attributes["id"] for _, attributes in Tags(page).tags if "id" in attributes]
     assert len(every) == len(set(every))
     assert page.count("<figcaption>") == 2 and '<figure class="wide">' not in page
-    assert '<figure class="wide">' in report([look_at()], figures=[("caption", Figure(figsize=(9, 3)))])
+    assert '<figure class="wide">' in report([make_trace()], figures=[("caption", Figure(figsize=(9, 3)))])
 
 
 def test_tables_and_words():
     table = Table("Errors", ["model", "1", "2"], [["hard", "4.29", "3"], ["soft", "5", "6"]], ["One note.", "Another."])
-    html = report([look_at()], tables=[table, table])
+    html = report([make_trace()], tables=[table, table])
     assert html.count("<h2>Errors</h2>") == 2
     assert '<tr><th scope="col">model</th><th scope="col">1</th><th scope="col">2</th></tr>' in html
     assert '<tr><th scope="row">hard</th><td>4.29</td><td>3</td></tr>' in html
@@ -229,45 +229,46 @@ def test_a_hundred_images_are_small():
     options = ("--num_glimpses=6", "--sensor.patch_size=12", "--sensor.num_scales=3")
     images, targets = draw_bytes(100, 1, 60, 60), torch.arange(100) % 10  # noise: no image takes more
     names = tuple("0123456789")
-    looks = [
-        look_at(*options, *more, images=images, targets=targets, class_names=names) for more in ((), ("--read=soft",))
+    traces = [
+        make_trace(*options, *more, images=images, targets=targets, class_names=names)
+        for more in ((), ("--read=soft",))
     ]
     model = tiny_model(*options, num_classes=10)
-    sensitivity = [sequential_jacobian(model.classify_glimpses, one.rollout.glimpse_vectors, targets) for one in looks]
-    html = report(looks, sensitivity=sensitivity, saliency=("cnn", draw(100, 60, 60)))
+    sensitivity = [sequential_jacobian(model.classify_glimpses, one.rollout.glimpse_vectors, targets) for one in traces]
+    html = report(traces, sensitivity=sensitivity, saliency=("cnn", draw(100, 60, 60)))
     assert len(html.encode()) < 2_500_000
 
 
-def test_wrong_arguments_are_named():
-    looks = look_at()
+def test_invalid_arguments():
+    trace = make_trace()
     with pytest.raises(ValueError, match="traces must be those of 1 to 4 models, got 0"):
         make_report(title="", intro="", traces=[], indices=[], sensitivity=[], saliency=None, tables=[], figures=[])
     with pytest.raises(ValueError, match="traces must be those of 1 to 4 models, got 5"):
-        report([looks] * 5)
+        report([trace] * 5)
     with pytest.raises(ValueError, match="traces must be of at least one image"):
-        report([look_at(images=draw_bytes(0, 1, 12, 14), targets=torch.zeros(0, dtype=torch.int64))])
+        report([make_trace(images=draw_bytes(0, 1, 12, 14), targets=torch.zeros(0, dtype=torch.int64))])
     others = (
-        look_at(images=draw_bytes(2, 1, 12, 14, seed=1), name="other"),
-        look_at(targets=torch.tensor([0, 1]), name="other"),
-        look_at(class_names=("a", "b", "d"), name="other"),
+        make_trace(images=draw_bytes(2, 1, 12, 14, seed=1), name="other"),
+        make_trace(targets=torch.tensor([0, 1]), name="other"),
+        make_trace(class_names=("a", "b", "d"), name="other"),
     )
     for other in others:
         with pytest.raises(ValueError, match="same images and classes, but those of other and hard differ"):
-            report([looks, other])
+            report([trace, other])
     with pytest.raises(ValueError, match="indices must be those of the 2 images, got 3"):
-        report([looks], indices=[1, 2, 3])
+        report([trace], indices=[1, 2, 3])
     with pytest.raises(ValueError, match="sensitivity must have an entry for each of the 1 models, got 2"):
-        report([looks], sensitivity=[None, None])
+        report([trace], sensitivity=[None, None])
     with pytest.raises(ValueError, match=r"sensitivity of hard must have shape \(2, 3\), got \(2, 4\)"):
-        report([looks], sensitivity=[torch.zeros(2, 4)])
+        report([trace], sensitivity=[torch.zeros(2, 4)])
     with pytest.raises(ValueError, match="the trace and sensitivity of hard must be finite"):
-        report([looks], sensitivity=[torch.full((2, 3), torch.nan)])
+        report([trace], sensitivity=[torch.full((2, 3), torch.nan)])
     with pytest.raises(ValueError, match="the trace and sensitivity of hard must be finite"):
-        report([looks._replace(points=looks.points / 0)])
+        report([trace._replace(points=trace.points / 0)])
     with pytest.raises(ValueError, match=r"saliency must have shape \(2, 12, 14\), got \(2, 14, 12\)"):
-        report([looks], saliency=("cnn", torch.zeros(2, 14, 12)))
+        report([trace], saliency=("cnn", torch.zeros(2, 14, 12)))
     with pytest.raises(ValueError, match=r"saliency of cnn must be in \[0, 1\], got 0.0 to 2.0"):
-        report([looks], saliency=("cnn", torch.tensor([0.0, 2.0]).repeat(2, 12, 7)))
+        report([trace], saliency=("cnn", torch.tensor([0.0, 2.0]).repeat(2, 12, 7)))
 
 
 def test_write(tmp_path):

@@ -1,4 +1,4 @@
-"""Pictures show what was seen, and tables say what was scored."""
+"""The sheet of glimpses shows what was read and predicted; the table of scores."""
 
 import pytest
 import torch
@@ -51,7 +51,7 @@ def rectangles(axes):
 
 @pytest.mark.parametrize("places", ["plane", "grid"])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_boxes_are_those_of_the_glimpse_looked_at(places, channels):
+def test_boxes_are_those_of_the_glimpse(places, channels):
     model, batch, rollout = make("hard", places, channels)
     assert not torch.equal(rollout.locations[:, 1], rollout.locations[:, 2])  # else the next would do as well
     figure = sheet(model, batch, rollout, "hard")
@@ -108,7 +108,7 @@ def test_soft_grid_shows_its_weights():
     torch.testing.assert_close(shown, rollout.attention_weights[0, 0].view(2, 3))
 
 
-def test_answers_are_right_or_wrong():
+def test_predictions_are_correct_or_wrong():
     model, batch, rollout = make("hard")
     logits = torch.zeros(2, 3, 3)
     logits[:, :, 0] = 5.0  # always "a": right for the first image only
@@ -118,11 +118,11 @@ def test_answers_are_right_or_wrong():
     assert [title.get_color() for title in titles] == ["black"] + [CORRECT_COLOR] * 3 + ["black"] + [WRONG_COLOR] * 3
 
 
-def test_names_of_any_kind():
+def test_class_names_are_not_interpreted():
     model, batch, rollout = make("hard")
     names = ("$a_$", "a name much longer than its picture is wide", "c")
     figure = draw_sheet(trace_of_rollout(model, batch, rollout, name="model", class_names=names, mode="hard"))
-    figure.draw_without_rendering()  # dollars are dollars
+    figure.draw_without_rendering()  # dollar signs are no formulas
     assert figure.axes[0].get_title() == "image\n$a_$"
     assert all(len(line) <= 20 for axes in figure.axes for line in axes.get_title().splitlines())
 
@@ -139,7 +139,7 @@ def test_several_labels_are_named():
 
 def test_score_table():
     scores = {"error": [0.5, 0.0312], "interval": [(0.4, 0.6), (0.03, 0.0333)], "hit": [1.0, 0.255]}
-    assert score_table({"greedy": scores, "soft": {**scores, "hit": [0.0, 0.0]}}).splitlines() == [
+    assert score_table({"greedy": scores, "soft": {**scores, "hit": [0.0, 0.0]}}).text().splitlines() == [
         "glimpse                     1          2",
         "----------------------------------------",
         "greedy: error %         50.00       3.12",

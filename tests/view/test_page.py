@@ -1,4 +1,4 @@
-"""The frame of all reports: what is given is text and never markup, whatever is in it."""
+"""The base page of all reports: texts are escaped."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def render(**changes):
 
 
 @pytest.mark.parametrize("text", STRANGE)
-def test_texts_come_out_as_they_went_in(text):
+def test_texts_are_escaped_without_change(text):
     table = Table(text, [text, text], [[text, text]], [text])
     html = render(title=text, intro=f"{text}\n\n{text}", tables=[table], data={text: [text]})
     plain = Tags(render(title="x", intro="x\n\nx", tables=[Table("x", ["x", "x"], [["x", "x"]], ["x"])]))

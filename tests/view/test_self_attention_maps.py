@@ -1,4 +1,4 @@
-"""Maps of self-attention: what is drawn is what the layers computed, for each layer and head."""
+"""Maps of self-attention show the weights of each layer and head."""
 
 import pytest
 import torch
@@ -63,7 +63,7 @@ def test_each_panel_is_of_its_layer_and_head():
     assert not [(i, j) for i in range(len(boxes)) for j in range(i) if boxes[i].overlaps(boxes[j])]
 
 
-def test_wrong_arguments_are_named(loaded):
+def test_invalid_arguments(loaded):
     with pytest.raises(ValueError, match="maps must be of at least one sentence, got none"):
         draw_self_attention([])
     alone = loaded._replace(model=type(loaded.model)(encoder=loaded.model.encoder, decoder=loaded.model.decoder))

@@ -1,6 +1,6 @@
-"""Settings of sensors and attentions, a module for each kind or for a few that belong together.
+"""Settings of sensors and attentions.
 
-Every module of this folder is imported, so that a new sensor or attention registers itself by its file being here.
+All modules of this folder are imported, so that adding a file registers a new sensor or attention.
 """
 
 from importlib import import_module

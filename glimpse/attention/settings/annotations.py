@@ -1,4 +1,4 @@
-"""Settings of the attention to annotations: of a feature map, of words, or to one that stands for all."""
+"""Settings of attention to annotations: cells of a feature map, words, or one annotation of the whole sentence."""
 
 from typing import Literal
 
@@ -6,10 +6,10 @@ from glimpse.attention.settings.base import ATTENTIONS, AnnotationAttentionSetti
 
 
 class WindowedSettings(AnnotationAttentionSettings):
-    """attention: annotations, all of them or those in a window."""
+    """attention: annotations, all or those in a window."""
 
     window: int | None = None
-    """Look only so many annotations to either side of a point that the state predicts; null: anywhere."""
+    """Radius, in annotations, of the window around a predicted point; null: no window."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -19,14 +19,14 @@ class WindowedSettings(AnnotationAttentionSettings):
 
 @ATTENTIONS.register("feature_map")
 class FeatureMapSettings(WindowedSettings):
-    """attention: the cells of the map of features that an image encoder makes."""
+    """attention: the cells of an image encoder's feature map."""
 
     kind: Literal["feature_map"] = "feature_map"
-    """The cells of the map of features that an image encoder makes."""
+    """The cells of an image encoder's feature map."""
 
 
 class SentenceAttentionSettings(AnnotationAttentionSettings):
-    """attention: to a sentence."""
+    """attention: the annotations of a sentence."""
 
 
 @ATTENTIONS.register("words")
@@ -39,8 +39,8 @@ class WordsSettings(WindowedSettings, SentenceAttentionSettings):
 
 @ATTENTIONS.register("final_state")
 class FinalStateSettings(SentenceAttentionSettings):
-    """attention: none; one annotation stands for the whole sentence, as in plain sequence-to-sequence models."""
+    """attention: none; the decoder reads the encoder's final state, as in plain sequence-to-sequence models."""
 
     has_choice = False
     kind: Literal["final_state"] = "final_state"
-    """No attention: one annotation stands for the whole sentence, as in plain sequence-to-sequence models."""
+    """No attention: the decoder reads the encoder's final state, as in plain sequence-to-sequence models."""

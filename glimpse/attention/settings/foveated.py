@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 @SENSORS.register("foveated")
 class FoveatedSettings(SensorSettings):
-    """sensor: one patch, whose cells are the wider the further they lie from the center."""
+    """sensor: one patch, whose cells widen with their distance from the center."""
 
     kind: Literal["foveated"] = "foveated"
-    """One patch, whose cells are the wider the further they lie from the center."""
+    """One patch, whose cells widen with their distance from the center."""
     patch_size: int = 20
     """Number G of cells along each axis."""
     growth: float = 1.3
-    """How many times as wide each cell is as its neighbor nearer to the center; the innermost are one pixel wide."""
+    """Ratio of the width of a cell to that of its inner neighbor; the innermost cells are one pixel wide."""
     background: float = 0.0
-    """What is seen outside the image; pixels are in [0, 1]."""
+    """Pixel value outside the image; pixels are in [0, 1]."""
 
     def check(self) -> None:
         """Check the ranges."""

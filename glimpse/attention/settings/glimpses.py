@@ -1,4 +1,4 @@
-"""Settings of where the glimpses of an image may be: any point of the plane, or the cells of a grid."""
+"""Settings of the places of glimpses: points of the plane, or the cells of a grid."""
 
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,28 +12,27 @@ from glimpse.attention.settings.base import (
 
 if TYPE_CHECKING:
     from glimpse.attention.annotation import Attention
-    from glimpse.attention.reading import LocationAttention
+    from glimpse.attention.reading import AttentionBase, LocationAttention
 
 
 @ATTENTIONS.register("plane")
 class PlaneSettings(GlimpseAttentionSettings):
-    """attention: any point of the plane, under a Gaussian."""
+    """attention: points of the plane, under a Gaussian."""
 
     kind: Literal["plane"] = "plane"
-    """Any point of the plane, under a Gaussian."""
+    """Points of the plane, under a Gaussian."""
     std: float = 0.2
-    """Standard deviation of the location; the half side of the image is 1."""
+    """Standard deviation of the location, in units of half the image side."""
     std_final: float | None = 0.05
-    """Let the std change to this while training, geometrically; null keeps it."""
+    """Final std; the schedule is geometric. null: no schedule."""
     std_anneal: float = 0.8
     """Fraction of the training after which std_final is reached."""
     learn_std: bool = False
-    """Let the model choose the std, starting from `std`; std_final then has no effect."""
+    """Learn the std as a function of the state, starting from `std`; std_final then has no effect."""
     tanh_mean: bool = True
-    """Keep the mean location on the image by tanh."""
+    """Apply tanh to the mean location, which keeps it on the image."""
     max_grad_norm: float | None = 0.5
-    """Largest norm of the gradient of an image's loss with respect to a location that is read softly; null for no
-    limit."""
+    """Maximum norm, per image, of the gradient of a soft read with respect to the location; null: no limit."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -55,17 +54,17 @@ class PlaneSettings(GlimpseAttentionSettings):
             max_grad_norm=self.max_grad_norm,
         )
 
-    def initialize(self, attention: "LocationAttention") -> None:
-        """See `GlimpseAttentionSettings`: the std at the end of another run is not where this one begins."""
+    def initialize(self, attention: "AttentionBase") -> None:
+        """See `GlimpseAttentionSettings`: the loaded std is that of the end of another run."""
         attention.set_std(self.std)
 
-    def on_progress(self, attention: "LocationAttention", progress: float) -> None:
-        """See `GlimpseAttentionSettings`: the std goes geometrically from `std` to `std_final`."""
+    def on_progress(self, attention: "AttentionBase", progress: float) -> None:
+        """See `GlimpseAttentionSettings`: the std changes geometrically from `std` to `std_final`."""
         if self.std_final is not None and not self.learn_std:
             attention.set_std(self.std * (self.std_final / self.std) ** min(1.0, progress / self.std_anneal))
 
     def options_for(self, read: ReadMode) -> str:
-        """See `GlimpseAttentionSettings`: a hard read explores with its std, and to a soft one it is a blur."""
+        """See `GlimpseAttentionSettings`: the std is exploration of a hard read and blur of a soft read."""
         std, final, anneal = {"hard": (0.2, 0.05, 0.8), "soft": (0.1, 0.01, 0.4)}[read]
         return f" --attention.std {std} --attention.std_final {final} --attention.std_anneal {anneal}"
 
@@ -79,12 +78,11 @@ class GridSettings(GlimpseAttentionSettings):
     grid: tuple[int, int] = (5, 5)
     """Number of rows and columns."""
     scorer: ScorerName = "additive"
-    """How the relevance of a cell is computed; dot needs a state of the size of a glimpse vector."""
+    """Score of a cell for a state; dot needs states and glimpse vectors of the same size."""
     scorer_dim: int = 128
-    """Size of the space where additive and scaled dot-product scores are computed, and of the hidden layer that places
-    a window."""
+    """Key size of the additive and scaled dot-product scorers, and hidden size of a window's prediction."""
     window: int | None = None
-    """Look only so many cells to either side of a point that the state predicts; null: anywhere."""
+    """Radius, in cells, of the window around a predicted point; null: no window."""
 
     def check(self) -> None:
         """Check the ranges."""

@@ -19,9 +19,9 @@ class PyramidSettings(SensorSettings):
     num_scales: int = 3
     """Number K of concentric squares."""
     scale_factor: int = 2
-    """How many times as wide each square is as the one before."""
+    """Ratio of the sides of successive squares."""
     background: float = 0.0
-    """What is seen outside the image; pixels are in [0, 1]."""
+    """Pixel value outside the image; pixels are in [0, 1]."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -29,7 +29,7 @@ class PyramidSettings(SensorSettings):
         self.require(
             self.scale_factor > 1 or self.num_scales == 1,
             "scale_factor",
-            f"at least 2 with {self.num_scales} scales (else they are all the same)",
+            f"at least 2 with sensor.num_scales {self.num_scales}",
         )
 
     def build(self) -> "Sensor":

@@ -1,8 +1,8 @@
-"""Settings of the data sets: one class each, whose `build` makes the training, validation and test split.
+"""Settings of the data sets: one class each, whose `build` opens the training, validation and test split.
 
-There are three kinds of data, by base class: images with classes, images with captions, pairs of sentences. A model
-accepts those data sets whose settings are of the base class that it names. Every module of this folder is imported, so
-a new data set registers itself by its file being here.
+There are three base classes: images with classes, images with captions, and pairs of sentences. A model accepts the
+data sets of one base class. Every module in this folder is imported, so the data sets of a new file are registered
+automatically.
 """
 
 from importlib import import_module

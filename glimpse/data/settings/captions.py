@@ -6,26 +6,27 @@ from typing import TYPE_CHECKING, Any, Literal
 from glimpse.data.settings.base import DATASETS, CaptionDataSettings, as_pair, check_canvas, check_fraction
 
 if TYPE_CHECKING:
-    from glimpse.data.captions import CaptionSplits
+    from glimpse.data.base import Splits
+    from glimpse.data.captions import CaptionDataset
 
-PHOTO_SIZE = (224, 224)  # of photographs, where no size is given
+PHOTO_SIZE = (224, 224)  # default size of photographs
 
 
 @DATASETS.register("digit_captions")
 class DigitCaptionsSettings(CaptionDataSettings):
-    """data: several digits among clutter, with captions that say which digits are where."""
+    """data: several digits among clutter, with captions that state which digits are where."""
 
     fixed_images = False
     kind: Literal["digit_captions"] = "digit_captions"
-    """Several digits among clutter, with captions that say which digits are where."""
+    """Several digits among clutter, with captions that state which digits are where."""
     canvas: int | tuple[int, int] = 60
     """Side of the image in pixels, or [height, width]; at least 28."""
     max_digits: int = 1
-    """Largest number of digits of an image, up to 4."""
+    """Maximum number of digits per image, at most 4."""
     num_distractors: int = 4
-    """Pieces of other digits per image."""
+    """Distractors (crops of other digits) per image."""
     distractor_size: int = 8
-    """Side of a distractor in pixels."""
+    """Side of the distractors in pixels."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -33,23 +34,23 @@ class DigitCaptionsSettings(CaptionDataSettings):
         self.require_positive("max_digits")
 
     def canonical(self, name: str, value: Any) -> Any:
-        """A canvas is a pair."""
+        """The canvas as a pair."""
         return as_pair(value) if name == "canvas" else value
 
     def title(self) -> str:
         """See `DataSettings`."""
         return "digit captions"
 
-    def build(self) -> "CaptionSplits":
-        """Make the splits."""
+    def build(self) -> "Splits[CaptionDataset]":
+        """Open the splits."""
         from glimpse.data.digit_captions import digit_captions, min_canvas_pixels
-        from glimpse.data.digit_grammar import MOST_DIGITS
+        from glimpse.data.digit_grammar import MAX_DIGITS
 
         height, width = as_pair(self.canvas)
-        self.require(self.max_digits <= MOST_DIGITS, "max_digits", f"at most {MOST_DIGITS}")
-        least = min_canvas_pixels(self.max_digits)
-        pixels = f"of at least {least} pixels, so that {self.max_digits} digits find room"
-        self.require(height * width >= least, "canvas", pixels, (height, width))
+        self.require(self.max_digits <= MAX_DIGITS, "max_digits", f"at most {MAX_DIGITS}")
+        min_pixels = min_canvas_pixels(self.max_digits)
+        valid = f"of at least {min_pixels} pixels for {self.max_digits} digits"
+        self.require(height * width >= min_pixels, "canvas", valid, (height, width))
         return digit_captions(
             canvas=(height, width),
             max_digits=self.max_digits,
@@ -64,11 +65,11 @@ class _PhotoCaptionSettings(CaptionDataSettings):
     technical = ("workers",)
     paths = ("root",)
     on_broken_image: Literal["error", "skip"] = "error"
-    """What to do about images that are missing or cannot be decoded; skip counts them."""
+    """Images that are missing or cannot be decoded are an error, or are skipped and counted."""
     size: tuple[int, int] | None = None
-    """Scale and crop images to [height, width]; null is [224, 224]."""
+    """Resize and crop images to [height, width]; null: [224, 224]."""
     workers: int = 0
-    """Processes that read images."""
+    """Number of data loader processes; 0: read in the main process."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -76,33 +77,33 @@ class _PhotoCaptionSettings(CaptionDataSettings):
         self.require(self.workers >= 0, "workers", "at least 0")
 
     def canonical(self, name: str, value: Any) -> Any:
-        """No size is the default size."""
+        """The default size in place of None."""
         return (value or PHOTO_SIZE) if name == "size" else super().canonical(name, value)
 
     def _shared(self) -> dict[str, Any]:
-        return {"size": self.size or PHOTO_SIZE, "broken": self.on_broken_image, "workers": self.workers}
+        return {"size": self.size or PHOTO_SIZE, "on_broken_image": self.on_broken_image, "workers": self.workers}
 
 
 @DATASETS.register("coco")
 class COCOSettings(_PhotoCaptionSettings):
-    """data: COCO, as it is published."""
+    """data: COCO as published."""
 
     kind: Literal["coco"] = "coco"
-    """COCO, as it is published."""
+    """COCO as published."""
     root: str = "data"
-    """Folder of train2017/, val2017/ and annotations/."""
+    """Folder that contains train2017/, val2017/ and annotations/."""
     year: Literal[2014, 2017] = 2017
-    """Which of the two editions."""
+    """Year of the edition."""
     valid_fraction: float = 0.1
-    """Fraction of the training images held out for validation."""
+    """Fraction of the training images to hold out for validation."""
 
     def check(self) -> None:
         """Check the ranges."""
         super().check()
         check_fraction(self, "valid_fraction")
 
-    def build(self) -> "CaptionSplits":
-        """Make the splits."""
+    def build(self) -> "Splits[CaptionDataset]":
+        """Open the splits."""
         from glimpse.data.photo_captions import coco_captions
 
         return coco_captions(root=Path(self.root), **self._shared(), year=self.year, valid_fraction=self.valid_fraction)
@@ -115,12 +116,12 @@ class KarpathySettings(_PhotoCaptionSettings):
     kind: Literal["karpathy"] = "karpathy"
     """Photographs with captions in Karpathy's splits and JSON: Flickr8k, Flickr30k, COCO."""
     root: str = "data"
-    """Folder from which the annotations name image files."""
+    """Folder of the images, to which the file names in the annotations are relative."""
     annotations: str = "dataset_coco.json"
-    """JSON file of captions and splits, from root or absolute."""
+    """JSON file of captions and splits; relative to root, or absolute."""
 
-    def build(self) -> "CaptionSplits":
-        """Make the splits."""
+    def build(self) -> "Splits[CaptionDataset]":
+        """Open the splits."""
         from glimpse.data.photo_captions import karpathy_captions
 
         return karpathy_captions(root=Path(self.root), **self._shared(), annotations=self.annotations)

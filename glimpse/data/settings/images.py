@@ -13,26 +13,26 @@ from glimpse.data.settings.base import (
 )
 
 if TYPE_CHECKING:
-    from glimpse.data.base import Splits
+    from glimpse.data.base import Dataset, Splits
 
 
 @DATASETS.register("cluttered")
 class ClutteredMNISTSettings(ImageDataSettings):
-    """data: MNIST digits among clutter, made on the fly."""
+    """data: MNIST digits among clutter, generated on the fly."""
 
     has_boxes = True
     kind: Literal["cluttered"] = "cluttered"
-    """MNIST digits among clutter, made on the fly."""
+    """MNIST digits among clutter, generated on the fly."""
     canvas: int | tuple[int, int] = 60
     """Side of the image in pixels, or [height, width]; at least 28."""
     num_digits: int = 1
     """Digits per image, at most 10."""
     num_distractors: int = 4
-    """Pieces of other digits per image; 0 is translated MNIST, and on a canvas of 28 plain MNIST."""
+    """Distractors (crops of other digits) per image; 0: translated MNIST, or plain MNIST on a canvas of 28."""
     distractor_size: int = 8
-    """Side of a distractor in pixels."""
+    """Side of the distractors in pixels."""
     target: Literal["label", "mark", "combine", "sum"] = "label"
-    """What to predict: the class of the one digit; of several which are there, their combination, or their sum."""
+    """What to predict: label of a single digit; for several, which are present (mark), combination or sum."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -47,11 +47,11 @@ class ClutteredMNISTSettings(ImageDataSettings):
         )
 
     def canonical(self, name: str, value: Any) -> Any:
-        """A canvas is a pair."""
+        """The canvas as a pair."""
         return as_pair(value) if name == "canvas" else value
 
     def title(self) -> str:
-        """See `DataSettings`: MNIST with clutter, moved about, or plain."""
+        """See `DataSettings`: cluttered, translated or plain MNIST."""
         height, width = as_pair(self.canvas)
         size = f"{height}x{width}"
         several = f", {self.num_digits} digits ({self.target})" if self.num_digits > 1 else ""
@@ -59,8 +59,8 @@ class ClutteredMNISTSettings(ImageDataSettings):
             return f"cluttered {size}{several}"
         return f"MNIST {size}" if (height, width) == (28, 28) else f"translated {size}{several}"
 
-    def build(self) -> "Splits":
-        """Make the splits."""
+    def build(self) -> "Splits[Dataset]":
+        """Open the splits."""
         from glimpse.data.cluttered_mnist import cluttered_mnist
 
         return cluttered_mnist(
@@ -73,20 +73,20 @@ class ClutteredMNISTSettings(ImageDataSettings):
 
 
 class _StoredImageSettings(ImageDataSettings):
-    """data: images that are read from files."""
+    """data: images in files."""
 
     technical = ("workers", "download")
     paths = ("root",)
     root: str = "data"
     """Folder of the data."""
     size: tuple[int, int] | None = None
-    """Resize images to [height, width]; null if they have one size already."""
+    """Resize images to [height, width]; null: all have the size of the first one."""
     channels: Literal[1, 3] | None = None
-    """Read images as gray (1) or color (3); null: as the first image is."""
+    """Read images as gray (1) or color (3); null: as in the first image."""
     valid_fraction: float = 0.1
-    """Fraction of the training images held out for validation, where there is no such split."""
+    """Fraction of the training images to hold out if there is no validation split."""
     workers: int = 0
-    """Processes that read images."""
+    """Number of data loader processes; 0: read in the main process."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -111,12 +111,12 @@ class TorchvisionSettings(_StoredImageSettings):
     kind: Literal["torchvision"] = "torchvision"
     """A classification data set of torchvision."""
     name: str = "CIFAR10"
-    """Class name of the data set."""
+    """Class name in torchvision.datasets."""
     download: bool = False
-    """Download the data if it is not there."""
+    """Download the data if it is missing."""
 
-    def build(self) -> "Splits":
-        """Make the splits."""
+    def build(self) -> "Splits[Dataset]":
+        """Open the splits."""
         from glimpse.data.image_folders import torchvision_data
 
         return torchvision_data(**self._shared(), name=self.name, download=self.download)
@@ -124,20 +124,20 @@ class TorchvisionSettings(_StoredImageSettings):
 
 @DATASETS.register("folder")
 class ImageFolderSettings(_StoredImageSettings):
-    """data: a folder of images, with a subfolder for each class, or with train/, valid/ and test/ of such."""
+    """data: a folder of images with one subfolder per class, or with such folders train/, valid/ and test/."""
 
     kind: Literal["folder"] = "folder"
-    """A folder of images, with a subfolder for each class, or with train/, valid/ and test/ of such."""
+    """A folder of images with one subfolder per class, or with such folders train/, valid/ and test/."""
     test_fraction: float = 0.1
-    """Fraction of the images held out for the test, where there is no test/ folder."""
+    """Fraction of the images to hold out if there is no test/ folder."""
 
     def check(self) -> None:
         """Check the ranges."""
         super().check()
         check_fractions(self)
 
-    def build(self) -> "Splits":
-        """Make the splits."""
+    def build(self) -> "Splits[Dataset]":
+        """Open the splits."""
         from glimpse.data.image_folders import image_folder
 
         return image_folder(**self._shared(), test_fraction=self.test_fraction)

@@ -6,72 +6,73 @@ from typing import TYPE_CHECKING, Literal
 from glimpse.data.settings.base import DATASETS, SentenceDataSettings, check_fractions
 
 if TYPE_CHECKING:
-    from glimpse.data.sentence_pairs import Tokenizer, TranslationSplits
+    from glimpse.data.base import Splits
+    from glimpse.data.sentence_pairs import PairDataset, Tokenizer
 
 
 @DATASETS.register("dates")
 class DatesSettings(SentenceDataSettings):
-    """data: dates as people write them, to be translated to ISO 8601."""
+    """data: dates in natural language, to be translated to ISO 8601."""
 
     kind: Literal["dates"] = "dates"
-    """Dates as people write them, to be translated to ISO 8601."""
+    """Dates in natural language, to be translated to ISO 8601."""
 
     def title(self) -> str:
         """See `DataSettings`."""
         return "dates"
 
-    def build(self) -> "TranslationSplits":
-        """Make the splits."""
+    def build(self) -> "Splits[PairDataset]":
+        """Open the splits."""
         from glimpse.data.dates import dates
 
         return dates()
 
     def tokenizer(self) -> "Tokenizer":
-        """How dates become words."""
+        """See `SentenceDataSettings`."""
         from glimpse.data.dates import Dates
 
-        return Dates.script
+        return Dates.tokenizer
 
 
 @DATASETS.register("parallel")
 class ParallelTextSettings(SentenceDataSettings):
-    """data: text files, one sentence a line, with their translations."""
+    """data: text files of sentences and their translations, one sentence per line."""
 
     paths = ("root",)
     kind: Literal["parallel"] = "parallel"
-    """Text files, one sentence a line, with their translations."""
+    """Text files of sentences and their translations, one sentence per line."""
     root: str = "data"
     """Folder of the text files."""
     source_language: str = "en"
-    """Ending of the names of the files to translate from, as in train.en."""
+    """Suffix of the source files, as in train.en."""
     target_language: str = "de"
-    """Ending of the names of the files to translate into, whose lines belong to those of the others."""
+    """Suffix of the target files; line n is the translation of line n of the source file."""
     train_file: str = "train"
-    """Beginning of the names of the two training files, words between white space."""
+    """Name of the two training files without the suffix; tokens separated by spaces."""
     valid_file: str = "val"
-    """Beginning of the names of the two files to validate with."""
+    """Name of the two validation files without the suffix."""
     test_file: str = "test"
-    """Beginning of the names of the two files to test with."""
+    """Name of the two test files without the suffix."""
     tsv: str | None = None
-    """In place of those, one file, from root or absolute, of raw source, tab and target in each line; its splits are
-    made by valid_fraction and test_fraction."""
+    """One file in place of the others, relative to root or absolute: raw source, tab and target in each line; split by
+    valid_fraction and test_fraction."""
     valid_fraction: float = 0.1
-    """With tsv: fraction of the sentences held out for validation."""
+    """With tsv: fraction of the sentences to hold out for validation."""
     test_fraction: float = 0.1
-    """With tsv: fraction of the sentences held out for the test."""
+    """With tsv: fraction of the sentences to hold out for the test."""
 
     def check(self) -> None:
         """Check the ranges."""
         check_fractions(self)
 
     def idle(self) -> set[str]:
-        """One file replaces the names of several, and the other way round."""
+        """The settings of separate files, or those of a single file."""
         if self.tsv is None:
             return {"valid_fraction", "test_fraction"}
         return {"source_language", "target_language", "train_file", "valid_file", "test_file"}
 
-    def build(self) -> "TranslationSplits":
-        """Make the splits."""
+    def build(self) -> "Splits[PairDataset]":
+        """Open the splits."""
         from glimpse.data.parallel_text import parallel_files, tab_separated
 
         if self.tsv is not None:
@@ -90,7 +91,7 @@ class ParallelTextSettings(SentenceDataSettings):
         )
 
     def tokenizer(self) -> "Tokenizer":
-        """How texts become words: raw text by its words and signs, else between white space."""
+        """See `SentenceDataSettings`; a single file is raw text, separate files are tokenized already."""
         from glimpse.data.parallel_text import RAW_TEXT, WHITESPACE
 
         return WHITESPACE if self.tsv is None else RAW_TEXT

@@ -1,7 +1,7 @@
-"""Estimators: how the places that a hard read samples are learned, one module each.
+"""Estimators of the gradient of the places that a hard read samples, one module each.
 
-Each estimator is its own settings class, the group `estimator` of a config. All modules of this folder are imported
-with the settings, so that an estimator is added by adding its module; none of them imports torch.
+An estimator is a settings class, the group `estimator` of a config. All modules of this folder are imported with the
+settings, so that adding a file registers an estimator; none of them imports torch.
 Start with `base.py`, then `reinforce.py`.
 """
 

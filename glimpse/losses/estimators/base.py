@@ -1,8 +1,8 @@
-"""What all estimators share: the record of a batch of rollouts, and what the task lends to an estimator.
+"""Base class of estimators, the record of a batch of rollouts, and the task's interface to an estimator.
 
-The same estimator serves glimpses on the plane, glimpses on a grid, and the words of a decoder.
+The same estimators train glimpses on the plane, glimpses on a grid, and the attention of a decoder.
 
-Shapes: B examples, M rollouts of each, T glimpses or words, N choices (the last N of T).
+Shapes: B examples, M rollouts per example, T glimpses or words, N choices (the last N of T), L places.
 """
 
 from __future__ import annotations
@@ -19,116 +19,116 @@ if TYPE_CHECKING:
     from glimpse.attention.distributions import Noise
     from glimpse.attention.settings import ReadMode
 
-Terms: TypeAlias = "dict[str, tuple[float, Tensor]]"  # of a loss: the weight and the unweighted value of each
+Terms: TypeAlias = "dict[str, tuple[float, Tensor]]"  # terms of a loss by name: weight and unweighted value
 
 
 class Episode(NamedTuple):
-    """What happened in a batch of rollouts, the M rollouts of an example next to each other."""
+    """A batch of rollouts, with the M rollouts of an example in adjacent rows."""
 
-    log_probs: Tensor  # (B*M, N), of the places sampled
-    entropies: Tensor  # (B*M, N), of the distributions they were sampled from
-    logits: Tensor  # (B*M, T, classes): the answers, or the words
-    targets: Tensor  # (B*M,) or (B*M, classes) of answers, (B*M, T) of words; see `log_likelihood`
-    values: Tensor | None = None  # (B*M, N): the expected return by the model's baseline head; None without one
-    mask: Tensor | None = None  # (B*M, N) bool: choices that count, all but padding; None: all
+    log_probs: Tensor  # (B*M, N), of the sampled places
+    entropies: Tensor  # (B*M, N), of the distributions over places
+    logits: Tensor  # (B*M, T, classes), of classes or words
+    targets: Tensor  # (B*M,) or (B*M, classes) of images, (B*M, T) of words; see `log_likelihood`
+    values: Tensor | None = None  # (B*M, N), output of the baseline head; None without one
+    mask: Tensor | None = None  # (B*M, N) bool, false where padded; None: no padding
     samples: int = 1  # M
 
 
 class Context:
-    """What an estimator may ask of the task: means over the batch, and further rollouts.
+    """The task's interface to an estimator: means over the batch, and further rollouts.
 
-    These are the methods for a whole batch in one process. A task overrides what it can offer beyond that.
+    The base class has means over one process; a task overrides them and adds the rollouts that it can make.
     """
 
-    scale: float | Tensor = 1.0  # of a sum over choices and mean over the batch; for words it makes a mean over words
+    scale: float | Tensor = 1.0  # factor of a loss that sums over choices; a mean over words needs one other than 1
 
     def mean(self, x: Tensor) -> Tensor:
-        """The mean of x (B*M, N) over the choices that count, with its gradient."""
+        """Return the mean of x (B*M, N) over all choices that are not padding, with its gradient."""
         return x.mean()
 
     def batch_mean(self, x: Tensor) -> Tensor:
-        """The mean of x (B*M, N) over the batch, at each choice (N,) or over all; of all processes, no gradient."""
+        """Return the mean of x (B*M, N) over the batch of all processes, per choice (N,) or overall; no gradient."""
         return x.mean(0)
 
     def greedy_logits(self) -> Tensor:
-        """The answers (B*M, T, classes) of a greedy rollout, which is made when this is called."""
+        """Return the logits (B*M, T, classes) of a greedy rollout, which is computed on demand."""
         raise ConfigError("estimator.baseline self_critical needs greedy rollouts, which this task cannot make")
 
     def running_mean(self, reward: Tensor) -> Tensor:
-        """The running mean of the reward over the batches before this one; takes in the reward of this one."""
-        raise ConfigError("estimator.baseline moving_average needs a model that keeps the running mean of its reward")
+        """Return the running mean of the reward of earlier batches, and update it with the reward of this batch."""
+        raise ConfigError("estimator.baseline moving_average needs a model with a running mean of its reward")
 
     def enumerate(self) -> tuple[Tensor, Tensor]:
-        """For each choice and place (B, N, L), its log-probability and the log-likelihood of the answer it leads to."""
-        raise ConfigError("this estimator needs places that can be enumerated, which points of the plane cannot be")
+        """Return two tensors (B, N, L): the log-probability of each place, and the log-likelihood after reading it."""
+        raise ConfigError("this estimator enumerates places, which is impossible for points of the plane")
 
 
 class Estimator(Settings):
-    """estimator: how the places that a hard read samples are learned. It has no effect on a model that reads softly."""
+    """estimator: the gradient of sampled places. No effect on a soft model."""
 
     group = "estimator"
-    straight_through: ClassVar[bool] = False  # whether sampled places carry the gradient of the expectation
+    straight_through: ClassVar[bool] = False  # whether hard reads have the gradient of soft reads
     kind: str
     soft_fraction: float = 0.0
-    """Fraction of the training batches of a hard model that are read softly; the paper on captions has 0.5."""
+    """Fraction of the training batches of a hard model that are read softly; 0.5 in Show, Attend and Tell."""
     soft_fraction_final: float | None = None
-    """Let that fraction change to this one, linearly over the training; null keeps it. From 1 to 0 is a soft start."""
+    """Final soft_fraction; the schedule is linear. null: no schedule. From 1 to 0 is a soft start."""
     soft_fraction_anneal: float = 1.0
     """Fraction of the training after which soft_fraction_final is reached."""
 
     @property
     def num_samples(self) -> int:
-        """How many rollouts of each example a training step makes."""
+        """Number of rollouts per example in a training step."""
         return 1
 
     @property
     def needs_values(self) -> bool:
-        """Whether the model must have a baseline head."""
+        """Whether it needs a baseline head of the model."""
         return False
 
     @property
     def needs_running_mean(self) -> bool:
-        """Whether the model must keep the running mean of its reward."""
+        """Whether it needs the model's running mean of the reward."""
         return False
 
     @property
     def needs_greedy(self) -> bool:
-        """Whether `terms` will ask the context for greedy rollouts."""
+        """Whether `terms` calls `Context.greedy_logits`."""
         return False
 
     @property
     def trains_attention(self) -> bool:
-        """Whether the attention of a hard read gets a gradient in every step."""
+        """Whether the attention of a hard model has a gradient in every step."""
         return True
 
     @property
     def trains_values(self) -> bool:
-        """Whether the baseline head gets a gradient in every step."""
+        """Whether the baseline head has a gradient in every step."""
         return False
 
     @property
     def detaches_state(self) -> bool:
-        """Whether the gradient of the attention ends at the attention, and does not reach the state."""
+        """Whether the attention's input state is detached in hard reads."""
         return False
 
     @property
     def mixes(self) -> bool:
-        """Whether batches of a hard model are ever read softly; only then `mode` is asked."""
+        """Whether some batches of a hard model are read softly; otherwise `mode` is not called."""
         return self.soft_fraction > 0 or bool(self.soft_fraction_final)
 
     def soft_fraction_at(self, progress: float) -> float:
-        """The fraction of batches that are read softly after a part of the training."""
+        """Return the fraction of batches that are read softly at a progress of the training, from 0 to 1."""
         start, end = self.soft_fraction, self.soft_fraction_final
         return start if end is None else start + min(1.0, progress / self.soft_fraction_anneal) * (end - start)
 
     def mode(self, own: ReadMode, noise: Noise, progress: float, uniform: Tensor) -> ReadMode:
-        """How to read a training batch: as the model does, or, for a part of the batches of a hard model, softly.
+        """Return the read mode of a training batch: the model's own, or "soft" for some batches of a hard model.
 
         Args:
-            own: How the model reads.
-            noise: The random numbers of the step, of which one is drawn if there is a choice.
-            progress: The part of the training that is done.
-            uniform: (1,), a tensor of the type to draw.
+            own: The model's read mode.
+            noise: Random numbers of the step; draws one if the fraction is not 0.
+            progress: Progress of the training, from 0 to 1.
+            uniform: (1,), a tensor of the dtype to draw.
         """
         fraction = self.soft_fraction_at(progress)
         if own == "hard" and fraction and float(noise.same_for_all().uniform(uniform)) < fraction:
@@ -136,11 +136,11 @@ class Estimator(Settings):
         return own
 
     def terms(self, episode: Episode, context: Context) -> Terms:
-        """The terms of the loss that teach where to look, from the rollouts of a batch."""
+        """Return the terms of the loss that train the attention, from the rollouts of a batch."""
         return {}
 
     def check_batch(self, batch_size: int) -> None:
-        """Refuse a batch that is too small for the estimator."""
+        """Raise a ConfigError if a batch is too small for the estimator."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -151,7 +151,7 @@ class Estimator(Settings):
         self.require(
             self.soft_fraction < 1 or end is not None,
             "soft_fraction_final",
-            "less than 1 with estimator.soft_fraction 1, or nothing would ever be read hard",
+            "less than 1 with estimator.soft_fraction 1, which would leave no hard batch",
         )
 
 

@@ -1,9 +1,9 @@
-"""REINFORCE: the log-probability of each sampled place, weighted by how much better than expected it did.
+"""REINFORCE: the log-probability of each sampled place, weighted by its advantage.
 
 Williams, 1992; as in Recurrent Models of Visual Attention (arXiv:1406.6247), 3.2, and Show, Attend and Tell
 (arXiv:1502.03044), 4.1.
 
-Shapes: B examples, M rollouts of each, T glimpses or words, N choices.
+Shapes: B examples, M rollouts per example, T glimpses or words, N choices.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 @ESTIMATORS.register("reinforce")
 class Reinforce(Estimator):
-    """estimator: REINFORCE with a baseline. It has no effect on a model that reads softly."""
+    """estimator: REINFORCE with a baseline. No effect on a soft model."""
 
     kind: Literal["reinforce"] = "reinforce"
-    """REINFORCE with a baseline; straight_through has no settings but those of mixing."""
+    """REINFORCE with a baseline; straight_through has the settings soft_fraction* only."""
     weight: float = 0.03
     """Weight of the REINFORCE term."""
     reward: Annotated[str, OneOf(REWARDS)] = "log_likelihood"
-    """Reward of an answer: 1 if correct; its log-likelihood; the gain of that; its probability above chance."""
+    """Reward of a prediction: correctness, log-likelihood of the target, its gain, or its probability above uniform."""
     reward_at: Literal["every_step", "last_step"] = "every_step"
-    """Whether a choice is judged by every answer after it, or by the last as in the paper."""
+    """Rewards in the return of a choice: every reward after it, or the last as in the paper."""
     discount: float = 0.0
-    """Weight of the next reward; 0 judges a choice by its own step only."""
+    """Weight of the next reward; with 0 the return is the reward of the choice's own step."""
     baseline: Annotated[str, OneOf(BASELINES)] = "learned"
-    """What the return is compared with: nothing, a prediction, a greedy rollout, other rollouts, or a running mean."""
+    """Subtracted from the return: nothing, a prediction, the return of a greedy or of other rollouts, or a mean."""
     baseline_weight: float = 1.0
     """Weight of the squared error of a learned baseline."""
     samples: int = 1
-    """Rollouts of each example in a training step; leave_one_out needs at least 2."""
+    """Rollouts per example in a training step; leave_one_out needs at least 2."""
     normalize: bool = True
-    """Give the advantages mean 0 and variance 1 in each batch, at each choice; so even without a baseline."""
+    """Standardize the advantages to mean 0 and variance 1 in each batch, at each choice."""
     entropy_weight: float = 0.0
-    """Weight of a bonus for the entropy of the attention."""
+    """Weight of the entropy bonus of the attention."""
     backprop_to_state: bool = True
-    """Whether the gradient of the reward passes the attention into the state, as in the paper, or ends there."""
+    """Whether the policy gradient reaches the state, as in the paper, or the attention's parameters only."""
 
     @property
     def num_samples(self) -> int:
@@ -68,12 +68,12 @@ class Reinforce(Estimator):
 
     @property
     def trains_attention(self) -> bool:
-        """See `Estimator`: a weight of zero leaves the term out."""
+        """See `Estimator`: with a weight of 0 there is no gradient."""
         return self.weight > 0
 
     @property
     def trains_values(self) -> bool:
-        """See `Estimator`: a weight of zero leaves the term out, and a soft read has none."""
+        """See `Estimator`: with a weight of 0, or in a soft batch, there is no gradient."""
         return self.baseline_weight > 0 and not self.mixes
 
     @property
@@ -82,9 +82,9 @@ class Reinforce(Estimator):
         return not self.backprop_to_state
 
     def returns(self, logits: Tensor, episode: Episode) -> Tensor:
-        """What each choice led to (B*M, N), for answers (B*M, T, classes) to the targets of an episode."""
-        earned = policy_gradient.rewards(logits, episode.targets, self.reward)
-        return policy_gradient.returns(earned, episode.log_probs.shape[1], self.reward_at, self.discount, episode.mask)
+        """Return the returns (B*M, N) of logits (B*M, T, classes) for the targets of an episode."""
+        rewards = policy_gradient.rewards(logits, episode.targets, self.reward)
+        return policy_gradient.returns(rewards, episode.log_probs.shape[1], self.reward_at, self.discount, episode.mask)
 
     def terms(self, episode: Episode, context: Context) -> Terms:
         """See `Estimator`."""
@@ -97,7 +97,7 @@ class Reinforce(Estimator):
             advantages = advantages * episode.mask
         terms: Terms = {
             "reinforce": (self.weight, context.scale * policy_gradient.reinforce(episode.log_probs, advantages)),
-            "reward": (0.0, context.mean(returns)),  # weight 0: only logged
+            "reward": (0.0, context.mean(returns)),  # weight 0: logged only
         }
         if episode.values is not None:
             terms["baseline"] = (self.baseline_weight, policy_gradient.baseline_error(episode.values, returns))
@@ -110,7 +110,7 @@ class Reinforce(Estimator):
         self.require(
             not self.normalize or batch_size * self.samples >= 2,
             "normalize",
-            "false with a batch of one rollout, which has no variance",
+            "false with one rollout per batch, as its advantages have no variance",
         )
 
     def check(self) -> None:

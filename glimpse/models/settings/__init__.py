@@ -1,4 +1,4 @@
-"""Settings of the networks, of the encoders and of the decoder."""
+"""Settings of the networks, the encoders and the decoder."""
 
 from glimpse.models.settings.decoder import (
     DecoderSettings,

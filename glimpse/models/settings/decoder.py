@@ -1,4 +1,4 @@
-"""Settings of the decoder, which writes."""
+"""Settings of the decoder, which generates sentences."""
 
 from typing import TYPE_CHECKING
 
@@ -10,21 +10,21 @@ if TYPE_CHECKING:
 
 
 class DecoderSettings(Settings):
-    """decoder: from annotations to words."""
+    """decoder: the LSTM that generates words from annotations."""
 
     group = "decoder"
     embed_dim: int = 128
-    """Size of an embedded word."""
+    """Size of a word embedding."""
     state_dim: int = 256
-    """Size of the state."""
+    """Size of the hidden state."""
     dropout: float = 0.0
-    """Dropout of the output."""
+    """Dropout probability of the output."""
     gate: bool = True
-    """Whether a gate decides how much of the context vector is used."""
+    """Whether a gate scales the context vector."""
     min_count: int = 1
-    """How often a word must occur in the training captions or translations to be in the vocabulary."""
+    """Minimum number of occurrences in the training captions or translations for a word to be in the vocabulary."""
     max_length: int = 20
-    """Largest number of words of a caption or translation, its end counted."""
+    """Maximum number of words of a caption or translation, its end included."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -32,7 +32,7 @@ class DecoderSettings(Settings):
         self.require(0 <= self.dropout < 1, "dropout", "in [0, 1)")
 
     def build(self, *, attention: "Attention", annotation_dim: int, vocabulary_size: int) -> "Decoder":
-        """Make the decoder, around its attention to annotations of a size."""
+        """Make the decoder with its attention."""
         from glimpse.models.decoder import Decoder
 
         return Decoder(

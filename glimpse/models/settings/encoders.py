@@ -1,4 +1,4 @@
-"""Settings of the encoders, which make annotations of an image or a sentence."""
+"""Settings of the encoders, which map an image or a sentence to annotations."""
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class EncoderSettings(Settings):
-    """encoder: from an image or a sentence to annotations."""
+    """encoder: the network from an image or a sentence to annotations."""
 
     group = "encoder"
     kind: str
     self_attention_layers: int = 0
-    """Layers of self-attention between encoder and decoder, which learn even if the encoder does not; 0 for none."""
+    """Layers of self-attention over the annotations, trained even if the encoder is frozen; 0: none."""
     num_heads: int = 4
-    """Heads of a self-attention layer; they share the size of an annotation evenly."""
+    """Heads of a self-attention layer; they divide the size of an annotation evenly."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -28,11 +28,11 @@ class EncoderSettings(Settings):
         self.require(self.self_attention_layers >= 0, "self_attention_layers", "at least 0")
 
     def idle(self) -> set[str]:
-        """Heads, where there are no layers."""
+        """The number of heads, without self-attention layers."""
         return set() if self.self_attention_layers else {"num_heads"}
 
     def build_self_attention(self, annotation_dim: int) -> "SelfAttentionStack | None":
-        """Make the layers of self-attention over annotations of a size, if there are any."""
+        """Make the layers of self-attention over annotations; None if there are none."""
         from glimpse.attention.self_attention import SelfAttentionStack
 
         layers = self.self_attention_layers
@@ -40,32 +40,32 @@ class EncoderSettings(Settings):
 
 
 class ImageEncoderSettings(EncoderSettings):
-    """encoder: from an image to a map of annotations."""
+    """encoder: the network from an image to a grid of annotations."""
 
     known_dim: ClassVar[bool] = False
-    """Whether the settings say how large an annotation is."""
+    """Whether the settings determine the size of an annotation."""
 
     @property
     def unfrozen_at(self) -> int | None:
-        """The epoch in which an encoder that is frozen at first begins to learn; None if there is none."""
+        """The epoch from which an encoder that is frozen at first is trained; None: no such epoch."""
         return None
 
     @property
     def cache_folder(self) -> str | None:
-        """Folder for the features of all images; None if they are not kept."""
+        """Folder of the feature cache; None: no cache."""
         return None
 
     @property
     def title(self) -> str:
-        """What to call the encoder in messages."""
+        """The name of the encoder in messages."""
         return self.kind
 
     def build(self, *, channels: int, pretrained: bool) -> "Encoder":
         """Make the encoder.
 
         Args:
-            channels: Of the images.
-            pretrained: Whether it gets the weights that the settings name; not needed if others will replace them.
+            channels: Number of channels of the images.
+            pretrained: Whether to load the weights that the settings name; not needed before loading a checkpoint.
         """
         raise NotImplementedError
 
@@ -112,20 +112,20 @@ class SmallEncoderSettings(ImageEncoderSettings):
 
 @ENCODERS.register("backbone")
 class BackboneSettings(ImageEncoderSettings):
-    """encoder: a network of torchvision or timm, without its classifier."""
+    """encoder: a classification network of torchvision or timm, without its classifier."""
 
     paths = ("feature_cache", "weights")
     technical = ("feature_cache",)
     kind: Literal["backbone"] = "backbone"
-    """A network of torchvision or timm, without its classifier."""
+    """A classification network of torchvision or timm, without its classifier."""
     name: str = "vgg19"
-    """A network of torchvision, as vgg19; or of timm, as timm:NAME."""
+    """A network of torchvision, such as vgg19, or timm:NAME, one of timm."""
     weights: str | None = "default"
-    """default: those that the library downloads; or a file of them; or null for random ones."""
+    """default: the pretrained weights that the library downloads; a file; or null: random weights."""
     unfreeze_epoch: int | None = None
-    """The epoch, from 1, in which the encoder begins to learn; null: it stays as it is."""
+    """The epoch, from 1, from which the encoder is trained; null: it stays frozen."""
     feature_cache: str | None = None
-    """Folder to keep the features of all images in, so that they are computed once; null: they are not kept."""
+    """Folder to cache the features of all images in; null: they are computed in every epoch."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -139,7 +139,7 @@ class BackboneSettings(ImageEncoderSettings):
         )
 
     def is_path(self, name: str, value: object) -> bool:
-        """Weights may be "default"."""
+        """See `Settings`; weights may also be "default"."""
         return value is not None and (name, value) != ("weights", "default")
 
     @property
@@ -166,7 +166,7 @@ class BackboneSettings(ImageEncoderSettings):
         except ValueError as error:
             raise ConfigError(f"encoder: {error}") from error
         if self.unfreeze_epoch is not None:
-            encoder.trunk.requires_grad_(True)  # several processes must know from the beginning what will be learned
+            encoder.trunk.requires_grad_(True)  # DDP registers the parameters to train at the start
         return encoder
 
 
@@ -179,11 +179,11 @@ class SentenceEncoderSettings(EncoderSettings):
     dim: int = 128
     """Size of an annotation, half of it from each direction."""
     embed_dim: int = 128
-    """Size of an embedded source word."""
+    """Size of a source word embedding."""
     dropout: float = 0.0
-    """Dropout of the embedded words and of the annotations."""
+    """Dropout probability of the word embeddings and of the annotations."""
     min_count: int = 1
-    """How often a word must occur in the training sources to be known; above 1, unknown words are met in training."""
+    """Minimum occurrences of a word in the training sources to be known; above 1, training has unknown words too."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -193,7 +193,7 @@ class SentenceEncoderSettings(EncoderSettings):
         self.require(0 <= self.dropout < 1, "dropout", "in [0, 1)")
 
     def build(self, *, vocabulary_size: int, whole: bool) -> "SentenceEncoder":
-        """Make the encoder, of which one annotation stands for the whole sentence if that is wanted."""
+        """Make the encoder; with `whole`, it makes one annotation of the whole sentence."""
         from glimpse.models.sentence_encoder import SentenceEncoder
 
         return SentenceEncoder(

@@ -1,4 +1,4 @@
-"""Settings of the networks between glimpses or images and answers."""
+"""Settings of the networks that classify glimpses or whole images."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -11,37 +11,37 @@ if TYPE_CHECKING:
 
 
 class NetworkSettings(Settings):
-    """network: from glimpses to answers."""
+    """network: the glimpse network, the recurrent core and the classifier."""
 
     group = "network"
     what: Literal["fc", "conv"] = "conv"
-    """The "what" path: one fully connected layer as in the paper, or convolutions before it."""
+    """The "what" path: the paper's fully connected layer, or convolutions before it."""
     what_dim: int = 128
     """Size of the "what" features."""
     where_dim: int = 128
     """Size of the "where" features."""
     glimpse_dim: int = 256
-    """Size of the glimpse vector that joins them."""
+    """Size of the glimpse vector that combines them."""
     conv_channels: int = 32
-    """Channels of the second convolution and of those after it; the first has half as many."""
+    """Channels of the convolutions of the "what" path; the first has half as many."""
     conv_layers: int = 4
     """Number of convolutions of the "what" path."""
     core: Literal["rnn", "gru", "lstm"] = "gru"
-    """The recurrent core: the paper's ReLU network, or one with gates."""
+    """The recurrent core: the paper's ReLU network, a GRU or an LSTM."""
     state_dim: int = 256
-    """Size of the core's state."""
+    """Size of the hidden state."""
     readout: Literal["last", "state_memory"] = "last"
-    """Answer from the core's last state, or from it and what attention reads from all states so far."""
+    """Classify from the last hidden state, or from it and a context vector read from all states so far."""
     memory_scorer: ScorerName = "additive"
-    """readout state_memory: how the relevance of a state is computed."""
+    """readout state_memory: the score function of the attention over states."""
     memory_scorer_dim: int = 128
-    """readout state_memory: size of the space where additive and scaled dot-product scores are computed."""
+    """readout state_memory: dimension of additive and scaled dot-product scores."""
     halting_unit: bool = False
-    """Whether a unit learns after which glimpse to stop; it changes nothing about looking and answering."""
+    """Whether to train a halting unit, which predicts when to stop; it does not affect glimpses or predictions."""
     pixel_mean: float = 0.0
-    """Subtracted from what was read."""
+    """Subtracted from the pixels of a glimpse."""
     pixel_std: float = 1.0
-    """Divides what was read."""
+    """Divides the pixels of a glimpse."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -50,11 +50,11 @@ class NetworkSettings(Settings):
         self.require(self.conv_layers >= 2, "conv_layers", "at least 2")
 
     def idle(self) -> set[str]:
-        """The memory's scorer, where there is no memory."""
+        """The scorer of the state memory, without a state memory."""
         return set() if self.readout == "state_memory" else {"memory_scorer", "memory_scorer_dim"}
 
     def build_network(self, *, in_channels: int, patch_size: int) -> "GlimpseNetwork":
-        """Make the network that encodes glimpses."""
+        """Make the glimpse network."""
         from glimpse.models.glimpses import GlimpseNetwork
 
         return GlimpseNetwork(
@@ -79,7 +79,7 @@ class NetworkSettings(Settings):
         )
 
     def build_memory(self) -> "StateMemory | None":
-        """Make the memory of states, if answers are read from it."""
+        """Make the state memory; None if the readout does not use one."""
         from glimpse.attention.state_memory import StateMemory
 
         if self.readout == "last":
@@ -88,7 +88,7 @@ class NetworkSettings(Settings):
 
 
 class MLPSettings(Settings):
-    """network: a fully connected network of the whole image."""
+    """network: a fully connected network over the whole image."""
 
     group = "network"
     state_dim: int = 256
@@ -104,7 +104,7 @@ class MLPSettings(Settings):
 
 
 class CNNSettings(MLPSettings):
-    """network: a convolutional network of the whole image."""
+    """network: a convolutional network over the whole image."""
 
     conv_channels: int = 32
     """Channels of the second convolution; the first has half as many, the next two have 2 and 4 times as many."""

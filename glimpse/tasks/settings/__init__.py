@@ -1,9 +1,10 @@
-"""Whole configs: one class per model, joined from the settings of its groups; and how they are read from files.
+"""Whole configs: one class per model, composed of groups of settings; and `load_config` to load them from files.
 
-`load_config("configs/cluttered60_soft.yaml", ["--train.epochs=5"])` reads one. `sensor: {patch_size: 8}` in a file is
-`config.sensor.patch_size` and `--sensor.patch_size 8`. A file holds only what differs from the defaults.
+`load_config(["--train.epochs=5"], file="configs/cluttered60_soft.yaml")` loads one. `sensor: {patch_size: 8}` in a file
+is `--sensor.patch_size 8` on a command line and `config.sensor.patch_size` in code. A file holds only settings that
+differ from the defaults.
 
-Every module of this folder is imported, so that the config of a new model registers itself by its file being here.
+All modules of this folder are imported, so that a new config class registers itself.
 """
 
 from collections.abc import Sequence
@@ -44,7 +45,11 @@ for _module in iter_modules(__path__):
 
 
 def load_config(arguments: Sequence[str] = (), *, file: str | Path | None = None) -> Config:
-    """Make a config from a file (else the defaults) and overrides such as "--train.epochs=5".
+    """Load a config.
+
+    Args:
+        arguments: Overrides such as "--train.epochs=5".
+        file: A YAML file of settings that differ from the defaults, or the config.yaml of a run; None: the defaults.
 
     Raises:
         ConfigError: If the file cannot be read, or a setting is unknown, of the wrong type, or out of range.
@@ -53,12 +58,12 @@ def load_config(arguments: Sequence[str] = (), *, file: str | Path | None = None
 
 
 def is_setting(name: str) -> bool:
-    """Whether a dotted name, present or old, is that of a setting of any model."""
+    """Whether a dotted name, current or old, is a setting of any model."""
     return name in load.setting_index(MODELS) or name in upgrade.ALIASES or name in upgrade.DROPPED
 
 
 def split_arguments(
-    arguments: Sequence[str], others: Sequence[str] = ()
+    arguments: Sequence[str], options: Sequence[str] = ()
 ) -> tuple[list[str], dict[str, str], list[str]]:
-    """Part a command line into words, other options and settings; see `config.load.split`."""
-    return load.split(MODELS, arguments, others)
+    """Split a command line into positional arguments, options and settings; see `config.arguments.split_arguments`."""
+    return load.split_arguments(MODELS, arguments, options)

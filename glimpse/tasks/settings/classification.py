@@ -2,30 +2,22 @@
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from glimpse.attention.settings import (
-    ATTENTIONS,
-    SENSORS,
-    GlimpseAttentionSettings,
-    ReadMode,
-    SensorSettings,
-)
+from glimpse.attention.settings import ATTENTIONS, SENSORS, GlimpseAttentionSettings, ReadMode, SensorSettings
 from glimpse.config.schema import Group
 from glimpse.data.settings import DATASETS, ImageDataSettings
 from glimpse.losses.estimators import ESTIMATORS, Estimator
 from glimpse.losses.settings import ClassificationLossSettings
-from glimpse.models.settings import (
-    CNNSettings,
-    MLPSettings,
-    NetworkSettings,
-)
+from glimpse.models.settings import CNNSettings, MLPSettings, NetworkSettings
+from glimpse.tasks.settings.base import MODELS, Config, require_equal
 from glimpse.tasks.train_settings import GlimpseScoreSettings, ScoreSettings, TrainSettings
 
 if TYPE_CHECKING:
+    from glimpse.attention.annotation import Attention
+    from glimpse.attention.reading import LocationAttention
     from glimpse.models.recurrent_attention import RecurrentAttention
     from glimpse.models.whole_image import WholeImage
 
     Classifier = RecurrentAttention | WholeImage
-from glimpse.tasks.settings.base import MODELS, Config, require_equal
 
 
 class ClassificationConfig(Config):
@@ -37,20 +29,39 @@ class ClassificationConfig(Config):
         data: ImageDataSettings
 
     def build_model(self, image_shape: tuple[int, int, int], num_classes: int) -> "Classifier":
-        """Make the model, for images of a shape (C, H, W)."""
+        """Build the model for images of shape (C, H, W)."""
+        raise NotImplementedError
+
+    @property
+    def choice_estimator(self) -> Estimator | None:
+        """The estimator that trains where a hard model looks; None without one."""
+        return None
+
+    def initialize_attention(self, model: "Classifier") -> None:
+        """Reset what these settings fix in the attention of a model with the weights of another run."""
+
+    def update_attention(self, model: "Classifier", progress: float) -> None:
+        """Update the schedules of the attention; `progress` is the fraction of the training that is done."""
+
+    def set_scored_mode(self, model: "Classifier") -> None:
+        """Set the read mode of a model to the one in which it is scored."""
+
+    def other_read(self) -> str:
+        """Command-line options that train the same model with the other read mode."""
         raise NotImplementedError
 
 
 @MODELS.register("recurrent_attention")
 class RecurrentAttentionConfig(ClassificationConfig):
-    """Recurrent attention: a model that looks at an image glimpse by glimpse, and answers after each."""
+    """The settings of a recurrent attention model, which takes glimpses of an image and classifies it after each."""
 
     model: Literal["recurrent_attention"] = "recurrent_attention"
-    """Recurrent attention: looks at an image glimpse by glimpse, and answers after each."""
+    """Recurrent attention: takes glimpses of an image one after the other, and classifies it after each."""
     read: ReadMode = "hard"
-    """Sample one place to look and learn by REINFORCE, or take the expectation and learn by back-propagation."""
+    """hard: sample the place of each glimpse, and train by `estimator`; soft: read the expectation under the attention,
+    and train by back-propagation."""
     num_glimpses: int = 6
-    """Number T of glimpses."""
+    """Number T of glimpses per image."""
     data: Annotated[ImageDataSettings, Group(DATASETS, default="cluttered")]
     sensor: Annotated[SensorSettings, Group(SENSORS, default="pyramid")]
     network: NetworkSettings
@@ -73,55 +84,86 @@ class RecurrentAttentionConfig(ClassificationConfig):
         return f"{self.read} reads, {glimpses} placed by rule: {self.attention.policy}"
 
     def build_model(self, image_shape: tuple[int, int, int], num_classes: int) -> "RecurrentAttention":
-        """See `ClassificationConfig`; of the shape of the images, the channels alone matter."""
+        """See `ClassificationConfig`."""
         from glimpse.tasks.build import recurrent_attention
 
         return recurrent_attention(self, image_shape[0], num_classes)
 
+    @property
+    def choice_estimator(self) -> Estimator:
+        """See `ClassificationConfig`."""
+        return self.estimator
+
+    def initialize_attention(self, model: "Classifier") -> None:
+        """See `ClassificationConfig`."""
+        self.attention.initialize(_attention_of(model))
+
+    def update_attention(self, model: "Classifier", progress: float) -> None:
+        """See `ClassificationConfig`."""
+        self.attention.on_progress(_attention_of(model), progress)
+
+    def set_scored_mode(self, model: "Classifier") -> None:
+        """See `ClassificationConfig`."""
+        _attention_of(model).mode = self.scored_read
+
+    def other_read(self) -> str:
+        """See `ClassificationConfig`."""
+        other: ReadMode = "soft" if self.read == "hard" else "hard"
+        return f"--read {other}{self.attention.options_for(other)}"
+
     def check(self) -> None:
-        """Check what concerns several groups."""
+        """Check the rules between groups."""
         super().check()
         self.require_positive("num_glimpses")
+        attention = self.attention
+        rule = f"attention.first {attention.first}" if attention.learned else f"attention.policy {attention.policy}"
+        with_boxes = [name for name, data in self.groups()["data"].kinds().items() if getattr(data, "has_boxes", False)]
         self.require(
-            not self.attention.needs_boxes or self.data.has_boxes,
+            not attention.needs_boxes or self.data.has_boxes,
             "data.kind",
-            f"one that knows where the digits are with attention.policy {self.attention.policy}",
+            f"{' or '.join(with_boxes)} with {rule}, which needs the boxes of the digits",
             self.data.kind,
         )
         self.require(
             self.num_glimpses > 1 or not self.network.halting_unit,
             "network.halting_unit",
-            "false with num_glimpses 1, which leave nothing to stop",
+            "false with num_glimpses 1",
             self.network.halting_unit,
         )
         if self.attention.needs_same_size:
             network = self.network
-            require_equal(self, "network.glimpse_dim", network.glimpse_dim, "network.state_dim", network.state_dim)
+            # Only some kinds of attention have these settings.
+            scorer, window = getattr(self.attention, "scorer", ""), getattr(self.attention, "window", None)
+            size, state_dim = network.glimpse_dim, network.state_dim
+            require_equal(self, scorer, "network.glimpse_dim", size, "network.state_dim", state_dim)
             self.require(
-                not self.estimator.detaches_state
-                or getattr(self.attention, "window", None) is not None
-                or self.read == "soft"
-                or self.estimator.mixes,
+                not self.estimator.detaches_state or window is not None or self.read == "soft" or self.estimator.mixes,
                 "estimator.backprop_to_state",
-                f"true with attention.scorer {self.attention.scorer} and no attention.window, or nothing would learn "
-                "where to look",
+                f"true with attention.scorer {scorer} and no attention.window, which have no parameters to train",
                 False,
             )
 
     def idle(self) -> set[str]:
-        """The estimator of a soft read; a limit of gradients of soft reads; the price of glimpses, if none stops."""
+        """The estimator of a soft model; gradient clipping of soft reads; the cost of glimpses without halting unit."""
         idle = {"estimator"} if self.read == "soft" else set()
         if self.read == "hard" and not (self.estimator.mixes or self.estimator.straight_through):
             idle.add("attention.max_grad_norm")
         return idle if self.network.halting_unit else {*idle, "loss.glimpse_cost"}
 
 
+def _attention_of(model: "Classifier") -> "LocationAttention | Attention":
+    if model.attention is None:
+        raise TypeError(f"the model of these settings must take glimpses, got {type(model).__name__}")
+    return model.attention
+
+
 class WholeImageConfig(ClassificationConfig):
-    """The settings of a network of the whole image."""
+    """The settings of a whole-image network."""
 
     no_read = "whole image"
 
     if TYPE_CHECKING:
+        model: Literal["cnn", "mlp"]
         network: MLPSettings
 
     def build_model(self, image_shape: tuple[int, int, int], num_classes: int) -> "WholeImage":
@@ -140,10 +182,10 @@ class WholeImageConfig(ClassificationConfig):
 
 @MODELS.register("cnn")
 class CNNConfig(WholeImageConfig):
-    """A convolutional network of the whole image, to compare with."""
+    """The settings of a convolutional network of the whole image, a baseline without attention."""
 
     model: Literal["cnn"] = "cnn"
-    """A convolutional network of the whole image, to compare with."""
+    """A convolutional network of the whole image: a baseline without attention."""
     data: Annotated[ImageDataSettings, Group(DATASETS, default="cluttered")]
     network: CNNSettings
     train: TrainSettings
@@ -156,10 +198,10 @@ class CNNConfig(WholeImageConfig):
 
 @MODELS.register("mlp")
 class MLPConfig(WholeImageConfig):
-    """A fully connected network of the whole image, to compare with."""
+    """The settings of a fully connected network of the whole image, a baseline without attention."""
 
     model: Literal["mlp"] = "mlp"
-    """A fully connected network of the whole image, to compare with."""
+    """A fully connected network of the whole image: a baseline without attention."""
     data: Annotated[ImageDataSettings, Group(DATASETS, default="cluttered")]
     network: MLPSettings
     train: TrainSettings

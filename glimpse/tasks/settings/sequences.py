@@ -1,4 +1,4 @@
-"""Configs of the models that write words: captions and translations."""
+"""Configs of the models that generate text: captioners and translators."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,22 +21,19 @@ from glimpse.models.settings import (
     ImageEncoderSettings,
     SentenceEncoderSettings,
 )
+from glimpse.tasks.settings.base import MODELS, Config, require_equal
 from glimpse.tasks.train_settings import SequenceScoreSettings, TrainSettings
 
 if TYPE_CHECKING:
     from glimpse.models.decoding import BeamSearch
-    from glimpse.models.recurrent_attention import RecurrentAttention
-    from glimpse.models.whole_image import WholeImage
-
-    Classifier = RecurrentAttention | WholeImage
-from glimpse.tasks.settings.base import MODELS, Config, require_equal
 
 
 class SequenceConfig(Config):
-    """The settings of a model that writes words."""
+    """The settings of an encoder-decoder that generates text word by word."""
 
     read: ReadMode = "hard"
-    """Sample one place to look and learn by REINFORCE, or take the expectation and learn by back-propagation."""
+    """hard: sample one annotation per word, and train by `estimator`; soft: read the expectation under the attention,
+    and train by back-propagation."""
 
     if TYPE_CHECKING:
         encoder: EncoderSettings
@@ -51,15 +48,16 @@ class SequenceConfig(Config):
         return (self.score.read or self.read) if self.attention.has_choice else None
 
     def search(self) -> "BeamSearch":
-        """How the test searches for sentences."""
+        """The beam search of the test."""
         from glimpse.models.decoding import BeamSearch
 
         return BeamSearch(self.score.beam_width, self.score.length_penalty, self.decoder.max_length)
 
     def check_annotations(self, size: int) -> None:
-        """Refuse settings that do not go together with annotations of this size, which only the encoder may know."""
+        """Raise ConfigError if settings do not fit annotations of this size, which may depend on the built encoder."""
         if self.attention.needs_same_size:
-            require_equal(self, "the size of an annotation", size, "decoder.state_dim", self.decoder.state_dim)
+            scorer, state_dim = self.attention.scorer, self.decoder.state_dim
+            require_equal(self, scorer, "the size of an annotation", size, "decoder.state_dim", state_dim)
         self.require(
             self.encoder.self_attention_layers == 0 or size % self.encoder.num_heads == 0,
             "encoder.num_heads",
@@ -68,29 +66,30 @@ class SequenceConfig(Config):
         )
 
     def check(self) -> None:
-        """Check what concerns several groups."""
+        """Check the rules between groups."""
         super().check()
+        # Only some kinds of estimator have these settings.
         reward, baseline = getattr(self.estimator, "reward", None), getattr(self.estimator, "baseline", None)
-        self._check_part("estimator.reward", reward, [name for name, its in REWARDS.items() if not its.same_target])
-        self._check_part(
-            "estimator.baseline", baseline, [name for name, its in BASELINES.items() if not its.needs_values]
-        )
+        rewards = [name for name, entry in REWARDS.items() if not entry.same_target]
+        baselines = [name for name, entry in BASELINES.items() if not entry.needs_values]
+        self._check_choice("estimator.reward", reward, rewards)
+        self._check_choice("estimator.baseline", baseline, baselines)
 
-    def _check_part(self, key: str, name: str | None, valid: list[str]) -> None:
+    def _check_choice(self, key: str, name: str | None, valid: list[str]) -> None:
         self.require(name is None or name in valid, key, f"one of {', '.join(valid)} with model {self.model}", name)
 
     def idle(self) -> set[str]:
-        """The estimator of a soft read."""
+        """The estimator of a soft model."""
         return {"estimator"} if self.read == "soft" else set()
 
 
 @MODELS.register("captioner")
 class CaptioningConfig(SequenceConfig):
-    """Captions of images: an encoder makes a map of annotations, a decoder attends to it and writes."""
+    """The settings of a captioner: an image encoder computes a map of annotations, and a decoder attends to it."""
 
     task = "captioning"
     model: Literal["captioner"] = "captioner"
-    """Captions of images: an encoder makes a map of annotations, a decoder attends to it and writes."""
+    """Image captioning: an encoder computes a map of annotations, and a decoder attends to it for each word."""
     data: Annotated[CaptionDataSettings, Group(DATASETS, default="digit_captions")]
     encoder: Annotated[ImageEncoderSettings, Group(ENCODERS, default="small")]
     decoder: DecoderSettings
@@ -105,10 +104,10 @@ class CaptioningConfig(SequenceConfig):
         return f"captions with {self.read} attention"
 
     def check(self) -> None:
-        """Check what concerns several groups."""
+        """Check the rules between groups."""
         super().check()
         if self.encoder.known_dim:
-            self.check_annotations(self.encoder.dim)
+            self.check_annotations(dict(self.encoder.items())["encoder.dim"])
         start = self.encoder.unfrozen_at
         self.require(
             start is None or start <= self.train.epochs,
@@ -120,19 +119,19 @@ class CaptioningConfig(SequenceConfig):
         self.require(
             cache is None or self.data.fixed_images,
             "encoder.feature_cache",
-            f"null with data.kind {self.data.kind}, whose images are never the same",
+            f"null with data.kind {self.data.kind}, whose images are different in each epoch",
             cache,
         )
 
 
 @MODELS.register("translator")
 class TranslationConfig(SequenceConfig):
-    """Translations of sentences: an encoder makes an annotation of each word, a decoder attends to them and writes."""
+    """The settings of a translator: an encoder computes an annotation of each word, and a decoder attends to them."""
 
     task = "translation"
     no_read = "one annotation"
     model: Literal["translator"] = "translator"
-    """Translations of sentences: an encoder makes an annotation of each word, a decoder attends to them and writes."""
+    """Translation: an encoder computes an annotation of each source word, and a decoder attends to them."""
     data: Annotated[SentenceDataSettings, Group(DATASETS, default="dates")]
     encoder: Annotated[SentenceEncoderSettings, Group(ENCODERS, default="sentence")]
     decoder: DecoderSettings
@@ -146,12 +145,12 @@ class TranslationConfig(SequenceConfig):
         return f"translation {f'with {self.read}' if self.attention.has_choice else 'without'} attention"
 
     def check(self) -> None:
-        """Check what concerns several groups."""
+        """Check the rules between groups."""
         super().check()
         self.check_annotations(self.encoder.dim)
         self.require(
             self.attention.has_choice or self.encoder.self_attention_layers == 0,
             "encoder.self_attention_layers",
-            f"0 with attention.kind {self.attention.kind}, where there is one annotation only",
+            f"0 with attention.kind {self.attention.kind}, which has a single annotation",
             self.encoder.self_attention_layers,
         )

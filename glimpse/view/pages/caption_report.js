@@ -1,5 +1,5 @@
-// Each card shows an image, once for each model, with the words of its caption below. A word draws its attention map over the
-// image of its model, on a canvas that exists while the word is shown.
+// A card shows an image, once for each model, with the words of the caption below. The current word draws its attention
+// map over the image, on a canvas that exists as long as the word is current.
 
 function showWord(picture, model, image, word) {
   hideWord(picture);
@@ -9,7 +9,7 @@ function showWord(picture, model, image, word) {
   const values = bytes(model.maps[image]).subarray(word * rows * columns, (word + 1) * rows * columns);
   context.fillStyle = data.colors.attention;
   values.forEach((value, place) => {
-    // Whole pixels: cells that meet within a pixel would leave a seam.
+    // Rounded to whole pixels, as cells that share a pixel would leave a seam.
     const [left, top, right, bottom] = boxOf(model, place).map((edge) => Math.round(edge * zoom));
     context.globalAlpha = (model.opacity * value) / 255;
     context.fillRect(left, top, right - left, bottom - top);
@@ -28,7 +28,7 @@ function hideWord(picture) {
   picture.classList.remove("faded");
 }
 
-// The left, top, right and bottom of a place, cut to the image, in pixels of the image.
+// Returns left, top, right and bottom of a place, clipped to the image, in pixels of the image.
 function boxOf({ grid: [, columns], cell: [height, width] }, place) {
   const [row, column] = [Math.floor(place / columns), place % columns];
   const [right, bottom] = data.size;
@@ -42,7 +42,8 @@ function boxOf({ grid: [, columns], cell: [height, width] }, place) {
 function outputOf(model, image) {
   const { index, source } = data.images[image];
   const picture = element("div", { className: "picture" }, element("img", { src: source, alt: `Image ${index}` }));
-  const words = model.captions[image].map((text, word) => ({ text, label: labelOf(model, text, model.places[image][word]) }));
+  const places = model.places[image];
+  const words = model.captions[image].map((text, word) => ({ text, label: labelOf(model, text, places[word]) }));
   const show = (word) => (word === null ? hideWord(picture) : showWord(picture, model, image, word));
   return makeOutput(model, picture, words, show).output;
 }

@@ -1,16 +1,16 @@
-// Shared by the reports of captions and translations. A card is an example, with an output for each model: the input that
-// it attended to, and below it the words that it wrote. A word that is pointed at, or has the focus, shows its attention.
+// Shared by the reports of captions and translations. A card has an example, with an output for each model: the input and
+// below it the words of the output. The word under the pointer, or with the focus, shows its attention.
 
-// Makes an output around the element that was attended to. `words` has the text of each word and its label for screen
-// readers; `show` is called with the number of the word to show, or with null. Returns the output, and a function that
-// changes which word is shown.
+// Makes the output of a model. `attended` is the element of the input; `words` has the text of each word and its label for
+// screen readers; `show` is called with the index of the word to show, or with null. Returns the output, and a function
+// that changes the word to show.
 function makeOutput(model, attended, words, show) {
   const output = clone("output");
   const find = (selector) => output.querySelector(selector);
   find(".name").textContent = model.name;
   find(".mode").textContent = model.mode ?? "no";
   find("h4").after(attended);
-  const state = { pointed: null, focused: null }; // numbers of words or null; the pointer takes precedence
+  const state = { pointed: null, focused: null }; // indices of words or null; the pointer has precedence
   const change = (changes) => {
     Object.assign(state, changes);
     show(state.pointed ?? state.focused);
@@ -25,11 +25,11 @@ function makeWord(text, ariaLabel, word, change) {
   showOnPointer(button, word, change);
   button.onfocus = () => change({ focused: word });
   button.onblur = () => change({ focused: null });
-  button.onclick = () => button.focus(); // not every browser focuses a button that is clicked
+  button.onclick = () => button.focus(); // some browsers do not focus a button on a click
   return button;
 }
 
-// Shows a word while the pointer is over an element.
+// Shows the attention of a word while the pointer is over an element.
 function showOnPointer(target, word, change) {
   target.onpointerenter = () => change({ pointed: word });
   target.onpointerleave = () => change({ pointed: null });

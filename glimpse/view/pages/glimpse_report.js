@@ -1,5 +1,5 @@
-// render() draws everything on the page from `data`, which never changes, and `state`, which the reader changes. Here images
-// and glimpses count from 0; the page shows the index of an image in its data set, and counts glimpses from 1.
+// render() draws the page from `data`, which is constant, and `state`, which the controls change. In this script, images and
+// glimpses count from 0; the page shows the index of an image in its data set, and counts glimpses from 1.
 
 const lastStep = Math.max(...data.models.map((model) => model.numGlimpses)) - 1;
 const state = { image: 0, step: 0, label: "all", correctness: "all", timer: null };
@@ -40,7 +40,7 @@ function goToImage(image) {
   reveal(thumbnails[image]);
 }
 
-// Scrolls the thumbnails to one of them; scrollIntoView would scroll the page too.
+// Scrolls a thumbnail into view; scrollIntoView would scroll the page too.
 function reveal({ offsetTop, offsetHeight }) {
   const box = byId("thumbnails");
   box.scrollTop = Math.min(Math.max(box.scrollTop, offsetTop + offsetHeight - box.clientHeight), offsetTop);
@@ -59,7 +59,7 @@ function filter(change) {
   render();
 }
 
-// Playing stops at the last glimpse, and from there starts at the first.
+// Plays up to the last glimpse; from the last glimpse, starts at the first.
 function play() {
   if (state.step === lastStep) state.step = 0;
   state.timer = setInterval(advance, Number(byId("speed").value));
@@ -102,7 +102,7 @@ function readAddress() {
 
 let addressTimer;
 function keepAddress() {
-  clearTimeout(addressTimer); // delayed, as browsers limit how often the address may change
+  clearTimeout(addressTimer); // delayed, as browsers limit the rate of address changes
   const address = `#image=${data.images[state.image].index}&glimpse=${state.step + 1}`;
   addressTimer = setTimeout(() => history.replaceState(null, "", address), 200);
 }
@@ -138,14 +138,14 @@ function renderControls() {
   byId("status").textContent = `Image ${index}, ${kind} ${label}: glimpse ${state.step + 1} of ${lastStep + 1}`;
   byId("scrub").value = state.step + 1;
   byId("play").textContent = state.timer === null ? "Play" : "Pause";
-  byId("previous").ariaDisabled = String(state.step === 0); // a disabled button would lose the focus
+  byId("previous").ariaDisabled = String(state.step === 0); // `disabled` would lose the focus
   byId("next").ariaDisabled = String(state.step === lastStep);
 }
 
 function renderModel(panel, model) {
   const find = (name) => panel.querySelector(`.${name}`);
   const { image } = state;
-  const step = Math.min(state.step, model.numGlimpses - 1); // a model with fewer glimpses stays at its last
+  const step = Math.min(state.step, model.numGlimpses - 1); // a model with fewer glimpses stays at its last one
   drawGlimpse(find("view"), model, image, step);
   const correct = model.correct[image][step] === 1;
   const stepText = `glimpse ${step + 1} of ${model.numGlimpses}`;
@@ -214,7 +214,7 @@ function drawWeights(context, model, image, step) {
   drawMap(context, weights, columns, rows, () => 140);
 }
 
-// Draws numbers from 0 to 255 over the whole canvas in the colors of the color map.
+// Draws values from 0 to 255 over the whole canvas, with the color map.
 function drawMap(context, values, width, height, opacity) {
   const pixels = new ImageData(width, height);
   values.forEach((value, place) => {
@@ -352,7 +352,7 @@ const KEYS = {
   p: () => moveImage(-1),
 };
 
-// Whether the focused element uses the key itself: a menu, a slider, a scrolling box, a button.
+// Returns whether the focused element handles the key itself: a menu, a slider, a scrolling box or a button.
 function isTaken({ key, target, altKey, ctrlKey, metaKey }) {
   if (altKey || ctrlKey || metaKey || target.closest("select, .scroll")) return true;
   if (target.closest("input")) return key.length > 1;

@@ -1,8 +1,8 @@
 "use strict";
 
-// Shared by all reports. `data` never changes; `data.size` is the width and height of the images.
+// Shared by all reports. `data` is constant; `data.size` is the width and height of the images.
 
-const CANVAS_SIDE = 600; // canvas pixels along the longer side of an image, at least
+const CANVAS_SIDE = 600; // minimum of the longer side of a canvas, in pixels
 
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
@@ -21,8 +21,8 @@ function clone(id) {
   return byId(id).content.firstElementChild.cloneNode(true);
 }
 
-// Gives a canvas the shape of an image and clears it. `zoom` is the number of canvas pixels per pixel of the image, and
-// `line` a suitable line width.
+// Resizes a canvas to the shape of the images and clears it. Returns `zoom`, the canvas pixels per image pixel, and `line`,
+// a line width.
 function sizeCanvas(canvas) {
   const [width, height] = data.size;
   const side = Math.max(width, height);
@@ -39,7 +39,7 @@ function drawBox(context, [left, top, right, bottom], color, line) {
   strokeTwice(context, path, color, line);
 }
 
-// A dark outline makes every color visible on every image.
+// Strokes a dark outline first, so that the color is visible on any image.
 function strokeTwice(context, path, color, line) {
   for (const [style, width] of [["rgb(0 0 0 / 60%)", 2 * line], [color, line]]) {
     context.strokeStyle = style;

@@ -1,5 +1,5 @@
-// Each card shows a sentence, once for each model, with the words of its translation below. A word shades the source words
-// by their attention weights, and marks its row in the heat map, which is built when it is first opened.
+// A card shows a sentence, once for each model, with the words of the translation below. The current word shades the source
+// words by their attention weights, and marks its row in the heat map, which is built when it is first opened.
 
 const filters = { sentence: "all", correctness: "all" };
 
@@ -8,7 +8,7 @@ function weightsOf(model, sentence, word) {
   return bytes(model.weights[sentence]).subarray(word * length, (word + 1) * length);
 }
 
-// Shades elements, one for each source word, by their weights for an output word; clears them if the word is null.
+// Shades elements, one for each source word, by their weights for an output word; null: clears them.
 function shade(targets, model, sentence, word) {
   const weights = word === null ? null : weightsOf(model, sentence, word);
   const [start, stop] = (word === null ? null : data.sentences[sentence].spans[word]) ?? [0, 0];
@@ -42,7 +42,7 @@ function outputOf(model, sentence) {
   const { output, change } = makeOutput(model, attended, words, show);
   heatmap.ontoggle = () => {
     if (heatmap.open && !heatmap.querySelector("table")) heatmap.append(makeHeatmap(model, sentence, change));
-    // All heat maps of a sentence open together, to be compared.
+    // The heat maps of a sentence open together, for comparison.
     for (const other of heatmap.closest(".card").querySelectorAll(".heatmap")) other.open = heatmap.open;
   };
   if (words.length) output.append(heatmap);
@@ -57,7 +57,7 @@ function labelOf(model, sentence, text, word) {
   return `${text}: ${verb} ${source[place]}, word ${place + 1} of ${source.length}, ${percent}%`;
 }
 
-// Adds whether the translation is correct, where that is known.
+// Adds whether the translation is correct, if known.
 function addVerdict(output, model, sentence) {
   const correct = model.correct[sentence];
   if (correct !== null) {
@@ -86,8 +86,8 @@ function passes(sentence) {
   if (filters.sentence !== "all" && sentence !== Number(filters.sentence)) return false;
   const correct = data.models.map((model) => model.correct[sentence]);
   if (filters.correctness === "all") return true;
-  if (filters.correctness === "correct") return correct.every((one) => one);
-  return filters.correctness === "wrong" ? !correct.every((one) => one) : !correct[Number(filters.correctness)];
+  if (filters.correctness === "correct") return correct.every(Boolean);
+  return filters.correctness === "wrong" ? !correct.every(Boolean) : !correct[Number(filters.correctness)];
 }
 
 function filter(change) {
