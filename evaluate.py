@@ -287,8 +287,8 @@ translators  fraction of exact translations, BLEU (sacrebleu); for dates the
         help="add finished runs to results/results.csv",
         description="Add the settings and test scores of finished runs to the CSV file of results, one row per run and "
         "metric. Rows of runs that are in the file already are replaced. Runs are not scored again, except in section "
-        "lazy, which adds scores with early exit. `python results/tables.py` makes the tables of the README from the "
-        "file.",
+        "early_exit, which adds scores with early exit. `python results/tables.py` makes the tables of "
+        "results/README.md from the file.",
         epilog="Runs with the same section, task and name count as seeds of one training, and the tables show their "
         "mean. In section ablation, the first row of a task is the reference of the others.",
     )
@@ -297,7 +297,7 @@ translators  fraction of exact translations, BLEU (sacrebleu); for dates the
         "--section",
         required=True,
         metavar="NAME",
-        help="main, control, paper, ablation, lazy (early exit), captions, translation or other",
+        help="main, control, paper, ablation, early_exit, captions, translation or other",
     )
     command.add_argument("--name", help="name in the tables (default: the name of the run's config)")
     command.add_argument(

@@ -82,7 +82,7 @@ def make_tables(file: Path) -> dict[str, Table]:
         "controls": section_table(rows, "control", "Controls"),
         "paper": section_table(rows, "paper", "The paper's own recipe"),
         "ablation": ablation_table(rows),
-        "lazy": early_exit_table(rows),
+        "early_exit": early_exit_table(rows),
         "captions": captions_table(rows),
         "translation": translation_table(rows),
         "other": section_table(rows, "other", "Others"),

@@ -14,7 +14,7 @@ from glimpse.errors import ConfigError
 from glimpse.evaluation.caption import CaptionScores
 from glimpse.metrics.translations import TranslationScores
 
-EARLY_EXIT = "lazy"  # name of the section on early exit
+EARLY_EXIT = "early_exit"
 SECTIONS = ("main", "control", "paper", "ablation", EARLY_EXIT, "captions", "translation", "other")
 ERROR = "test error %"
 # The error and the mean number of glimpses with early exit, by stopping signal.
@@ -26,7 +26,8 @@ TRUE_AND_COMPLETE = CaptionScores.names["true_and_complete"]
 ON_DIGIT = CaptionScores.names["on_digit"]
 EXACT = TranslationScores.names["exact"]
 ON_SPAN = TranslationScores.names["on_span"]
-RENAMED = {"attention on the words meant %": ON_SPAN}  # from metric names in files of earlier versions
+# Present names of values in files of version 0.1, by column.
+RENAMED = {"section": {"lazy": EARLY_EXIT}, "metric": {"attention on the words meant %": ON_SPAN}}
 
 
 def percent(share: float | None) -> float | None:
@@ -96,6 +97,7 @@ def read_rows(path: Path) -> list[Row]:
 def _value(column: str, text: str) -> Any:
     kind = Row.__annotations__[column]
     if kind is str:
+        text = RENAMED.get(column, {}).get(text, text)
         if column == "section" and text not in SECTIONS:
             raise ValueError(f"section must be one of {', '.join(SECTIONS)}, got {text!r}")
         return text

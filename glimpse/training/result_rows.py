@@ -1,6 +1,6 @@
 """Rows of results.csv from finished run folders.
 
-Only section lazy, on early exit, evaluates its runs again, on the validation and the test images; all other metrics are
+Only section early_exit evaluates its runs again, on the validation and the test images; all other metrics are
 read from the run folder. The command of a row reproduces the run: the config file in its present state, the seed, and
 every other setting in which the run differs from that file, except technical settings and paths.
 """
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from glimpse.config.schema import diff
 from glimpse.errors import ConfigError, RunError
-from glimpse.evaluation.result_rows import EARLY_EXIT, SECTIONS, Row
+from glimpse.evaluation.result_rows import EARLY_EXIT, RENAMED, SECTIONS, Row
 from glimpse.tasks.base import task_of
 from glimpse.tasks.settings import Config, load_config
 from glimpse.training.run import Run
@@ -35,6 +35,7 @@ def rows_of(run: Run, *, section: str, name: str | None = None, task: str | None
         ConfigError: If there is no such section, or the data has no name.
         RunError: If the run is not finished, or broken.
     """
+    section = RENAMED["section"].get(section, section)
     if section not in SECTIONS:
         raise ConfigError(f"--section must be one of {', '.join(SECTIONS)}, got {section}")
     if not run.finished:

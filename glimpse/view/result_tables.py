@@ -11,6 +11,7 @@ from glimpse.evaluation.result_rows import (
     ERROR,
     EXACT,
     ON_DIGIT,
+    ON_SPAN,
     TRUE_AND_COMPLETE,
     Row,
     groups,
@@ -20,7 +21,7 @@ from glimpse.view.early_exit import SIGNAL_NAMES
 from glimpse.view.tables import Table
 
 CAPTION_METRICS = (TRUE_AND_COMPLETE, "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr", ON_DIGIT)
-TRANSLATION_METRICS = (EXACT, "BLEU", "attention on the words meant %")
+TRANSLATION_METRICS = (EXACT, "BLEU", ON_SPAN)
 PICKED = (
     "The stopping threshold is picked on validation images: among those that add at most "
     f"{100 * MAX_ADDED_ERROR:g} points to the error there, the one with the fewest glimpses."

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.vector import SyncVectorEnv
-from support.runs import tiny, train_main
 from support.tensors import TinyData, draw_bytes, tiny_model
 
 from glimpse.attention.distributions import Noise
@@ -27,10 +26,8 @@ def tiny_envs(model, targets=TARGETS, **options):
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "tiny"
-    assert train_main([*tiny({"train.epochs": 1}), "--run_dir", str(folder)]) == 0
-    return folder
+def trained(classifiers):
+    return classifiers / "hard"
 
 
 @pytest.mark.parametrize("sample", [False, True])

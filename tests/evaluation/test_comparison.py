@@ -32,26 +32,13 @@ FAST = {"train.epochs": 1, "train.limit": 128, "score.limit": 100}
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Tiny runs: two seeds of a hard model, a soft one, a control and a whole-image network."""
-    root = tmp_path_factory.mktemp("runs")
-    wanted = {
-        "hard0": {},
-        "hard1": {"seed": 1},
-        "soft": {"read": "soft"},
-        "random": {"attention.policy": "random", "network.halt": "true", "num_glimpses": 4},
-        "cnn": {"model": "cnn"},
-    }
-    for name, settings in wanted.items():
-        config = root / f"{name.rstrip('01')}.yaml"
-        config.touch()
-        assert train_main([str(config), *tiny({**FAST, **settings}), "--run_dir", str(root / name)]) == 0
-    return root
+def runs(classifiers):
+    return classifiers
 
 
 @pytest.fixture(scope="module")
 def comparison(runs):
-    folders = [runs / name for name in ("hard0", "soft", "cnn", "hard1", "random")]
+    folders = [runs / name for name in ("hard", "soft", "cnn", "hard1", "random")]
     loaded, splits = load_runs(ClassificationTask, open_runs(folders))
     options = {"limit": 60, "rollouts": 2, "batch_size": 25, "log": lambda text: None}
     return compare(loaded, splits.test, valid=splits.valid, **options)
@@ -61,7 +48,7 @@ def test_runs_are_grouped_by_config(comparison, runs):
     assert [group.name for group in comparison.groups] == ["hard", "soft", "cnn", "random"]
     hard = comparison.groups[0]
     assert [(run.seed, run.folder) for run in hard.runs] == [
-        (0, str(runs / "hard0")),
+        (0, str(runs / "hard")),
         (1, str(runs / "hard1")),
     ]
     assert [group.mode for group in comparison.groups] == ["hard", "soft", None, "hard"]
@@ -83,7 +70,7 @@ def test_all_are_scored_on_the_same_images(comparison, runs):
         for rollout_mode in group.rollout_modes
     ]
     assert all(torch.equal(other, targets[0]) for other in targets) and len(targets[0]) == comparison.images == 60
-    for group, folder in zip(comparison.groups, ("hard0", "soft", "cnn"), strict=False):
+    for group, folder in zip(comparison.groups, ("hard", "soft", "cnn"), strict=False):
         [loaded], splits = load_runs(ClassificationTask, open_runs([runs / folder]))
         alone = evaluate_classifier(loaded.model, splits.test, mode=loaded.mode, limit=60)
         assert torch.equal(group.runs[0].outcomes["greedy"].correct, alone.correct)
@@ -93,9 +80,9 @@ def test_different_images_are_refused(runs, tmp_path):
     other = tmp_path / "other"
     assert train_main([*tiny({**FAST, "data.num_distractors": 2}), "--run_dir", str(other)]) == 0
     with pytest.raises(RunError, match=r"do not have the same images \(data.num_distractors 4 and 2\)"):
-        load_runs(ClassificationTask, open_runs([runs / "hard0", other]))
+        load_runs(ClassificationTask, open_runs([runs / "hard", other]))
     with pytest.raises(RunError, match="each run must be given once"):
-        load_runs(ClassificationTask, open_runs([runs / "hard0", runs / "soft", runs / "soft" / ".." / "soft"]))
+        load_runs(ClassificationTask, open_runs([runs / "hard", runs / "soft", runs / "soft" / ".." / "soft"]))
 
 
 def test_errors_with_intervals(comparison):
@@ -112,7 +99,7 @@ def test_errors_with_intervals(comparison):
 
 
 def test_unfinished_runs_are_refused(runs, tmp_path):
-    shutil.copytree(runs / "hard0", tmp_path / "run")
+    shutil.copytree(runs / "hard", tmp_path / "run")
     (tmp_path / "run" / "result.json").unlink()
     loaded, splits = load_runs(ClassificationTask, open_runs([tmp_path / "run"]))
     with pytest.raises(RunError, match="is not finished; finish it with: python train.py --resume"):
@@ -120,9 +107,9 @@ def test_unfinished_runs_are_refused(runs, tmp_path):
 
 
 def test_the_same_seed_twice_is_refused(runs, tmp_path):
-    shutil.copytree(runs / "hard0", tmp_path / "copy")
-    loaded, splits = load_runs(ClassificationTask, open_runs([runs / "hard0", runs / "soft", tmp_path / "copy"]))
-    with pytest.raises(RunError, match=r"hard0 and .*copy are runs of the same config with the same seed, 0: give one"):
+    shutil.copytree(runs / "hard", tmp_path / "copy")
+    loaded, splits = load_runs(ClassificationTask, open_runs([runs / "hard", runs / "soft", tmp_path / "copy"]))
+    with pytest.raises(RunError, match=r"hard and .*copy are runs of the same config with the same seed, 0: give one"):
         compare(loaded, splits.test, limit=5)
 
 
@@ -130,7 +117,7 @@ def test_the_same_seed_twice_is_refused(runs, tmp_path):
     "file, content", [("result.json", "{}"), ("result.json", '{"seconds": "x"}'), ("meta.json", "[]")]
 )
 def test_broken_files_are_named(runs, tmp_path, file, content):
-    shutil.copytree(runs / "hard0", tmp_path / "run")
+    shutil.copytree(runs / "hard", tmp_path / "run")
     (tmp_path / "run" / file).write_text(content)
     with pytest.raises(RunError, match=rf"run/{file} is broken"):
         loaded, splits = load_runs(ClassificationTask, open_runs([tmp_path / "run"]))
@@ -347,7 +334,7 @@ def test_table_and_rows_of_early_exit(comparison):
 
 
 def test_no_early_exit_without_validation_images(runs):
-    loaded, splits = load_runs(ClassificationTask, open_runs([runs / "hard0"]))
+    loaded, splits = load_runs(ClassificationTask, open_runs([runs / "hard"]))
     comparison = compare(loaded, splits.test, limit=20, rollouts=1, log=lambda text: None)
     assert comparison.groups[0].exit_curves() == [] and len(draw_comparison(comparison).axes) == 2
     assert not [table for table in comparison_tables(comparison) if table.title.startswith("Early exit")]

@@ -133,7 +133,7 @@ def test_rows_of_early_exit(tmp_path):
     """These are scored again; a model with a halting unit has rows of its own."""
     settings = ("--network.halt=true", "--score.batch_size=500", "--data.canvas=28", "--data.num_distractors=0")
     run = make_run(tmp_path / "run", tiny_config(*settings), canvas=28)
-    first, *others = rows_of(run, section="lazy")
+    first, *others = rows_of(run, section="early_exit")
     assert (first.metric, first.value) == ("test error %", 40.0)  # that of the training
     [loaded], splits = load_runs(ClassificationTask, open_runs([run.folder]))
     valid, test = (evaluate_classifier(loaded.model, data, batch_size=500) for data in (splits.valid, splits.test))
@@ -154,17 +154,17 @@ def test_rows_of_early_exit(tmp_path):
     for settings in (["--model=fc"], ["--num_glimpses=1"]):
         run = make_run(tmp_path / settings[0], tiny_config(*settings))
         with pytest.raises(RunError, match="has no early exit: it gives a single answer"):
-            rows_of(run, section="lazy")
+            rows_of(run, section="early_exit")
 
 
 def test_early_exit_table():
-    lazy = {"section": "lazy", "low": None, "high": None}
+    early = {"section": "early_exit", "low": None, "high": None}
     rows = [
-        make_row(4.0, section="lazy"),
-        make_row(4.5, **{**lazy, "low": 4.0, "high": 5.0}, metric="test error stopping early %"),
-        make_row(2.25, **lazy, metric="mean glimpses"),
-        make_row(4.25, **{**lazy, "low": 4.0, "high": 5.0}, metric="test error halting %"),
-        make_row(3.0, **lazy, metric="mean glimpses halting"),
+        make_row(4.0, section="early_exit"),
+        make_row(4.5, **{**early, "low": 4.0, "high": 5.0}, metric="test error stopping early %"),
+        make_row(2.25, **early, metric="mean glimpses"),
+        make_row(4.25, **{**early, "low": 4.0, "high": 5.0}, metric="test error halting %"),
+        make_row(3.0, **early, metric="mean glimpses halting"),
         make_row(9.0),
     ]
     table = early_exit_table(rows)
@@ -593,3 +593,12 @@ def test_every_row_of_the_repository_can_be_run():
         pairs = [f"{key}={value}" for key, value in zip(words[::2], words[1::2], strict=True)]
         parse(pairs, file=REPOSITORY / row.config if row.config else None)
         json.dumps(row.value, allow_nan=False)
+
+
+def test_names_of_version_0_1_are_read_as_the_present_ones(tmp_path):
+    file = tmp_path / "results.csv"
+    text = to_csv([make_row(4.0, section="early_exit"), make_row(98.0, metric="attention on the aligned words %")])
+    old = text.replace("early_exit,", "lazy,").replace("aligned words", "words meant")
+    assert old.count("lazy,") == old.count("words meant") == 1
+    file.write_text(old)
+    assert to_csv(read_rows(file)) == text
