@@ -57,7 +57,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     shared.add_argument("--split", choices=["valid", "test"], default="test", help="data split (default: test)")
     read = argparse.ArgumentParser(add_help=False)
     read.add_argument(
-        "--read", choices=["hard", "soft"], help="read mode (default: the mode in which the run is scored)"
+        "--read", choices=["hard", "soft"], help="read mode (default: that of the validation and test of the run)"
     )
 
     scoring = argparse.ArgumentParser(add_help=False)
@@ -84,8 +84,8 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     choice.add_argument(
         "--gallery",
         action="store_true",
-        help="instead of the first images, those where later glimpses improve the prediction most, spread over the "
-        "classes, and one mistake",
+        help="instead of the first images: correctly classified ones whose prediction improves most from the first "
+        "glimpse to the last, spread over the classes, and one mistake",
     )
 
     command = commands.add_parser(
@@ -96,13 +96,13 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         description="""Score runs, and print a table for each.
 
 classifiers  error after each glimpse with 95% intervals, for a greedy rollout,
-             a sampled rollout and the mean of several; fraction of glimpses
-             on a digit; error and mean number of glimpses with early exit, at
-             a threshold chosen on the validation images
+             a sampled rollout and the mean prediction of several; fraction of
+             glimpses centered on a digit; error and mean number of glimpses
+             with early exit, at a threshold chosen on the validation images
 captioners   BLEU, ROUGE-L, CIDEr, METEOR (needs Java); for captions of digits
              the fraction that are true and complete
 translators  fraction of exact translations, BLEU (sacrebleu); for dates the
-             fraction of words with attention on the aligned source words
+             fraction of words with most attention on an aligned source word
 
 --rollouts and --seed apply to classifiers only.""",
     )
@@ -181,7 +181,7 @@ translators  fraction of exact translations, BLEU (sacrebleu); for dates the
         "attention over the source words for each word, a column per run.",
     )
     command.add_argument(
-        "runs", nargs="+", metavar="RUN", help="run folder or shipped model; several captioners or translators"
+        "runs", nargs="+", metavar="RUN", help="run folder or shipped model; several only of captioners or translators"
     )
     command.add_argument(
         "--count", type=count, default=3, metavar="N", help="number of images or sentences (default: 3)"
@@ -205,7 +205,7 @@ translators  fraction of exact translations, BLEU (sacrebleu); for dates the
         parents=[shared, read],
         help="distribution of the glimpse locations over all images",
         description="Draw the distribution of the locations of each glimpse over all images, with the fraction of "
-        "glimpses on a digit.",
+        "glimpses centered on a digit.",
     )
     command.add_argument("runs", nargs="+", metavar="RUN", help="run folders or shipped models")
     command.add_argument("--limit", type=count, metavar="N", help="use only the first N images")
@@ -239,13 +239,13 @@ translators  fraction of exact translations, BLEU (sacrebleu); for dates the
         "caption",
         parents=[device, read],
         help="caption your own images",
-        description="Caption image files, with the beam search of the run's test. With --out, also draw the attention "
+        description="Caption image files, with the run's beam search settings. With --out, also draw the attention "
         "for each word.",
     )
     command.add_argument("run", metavar="RUN", help="run folder or shipped model of a captioner")
     command.add_argument("images", nargs="+", type=Path, metavar="IMAGE", help="image files")
     command.add_argument(
-        "--beside", nargs="+", default=[], metavar="RUN", help="further captioners for the same images"
+        "--beside", nargs="+", default=[], metavar="RUN", help="other captioners to run on the same images"
     )
     command.add_argument(
         "--out",
@@ -259,7 +259,7 @@ translators  fraction of exact translations, BLEU (sacrebleu); for dates the
         "translate",
         parents=[device, read],
         help="translate your own sentences",
-        description="Translate sentences, one per line, with the beam search of the run's test. With --out, also draw "
+        description="Translate sentences with the run's beam search settings. With --out, also draw "
         "the attention over the source words for each word.",
         epilog="Sentences are tokenized like the run's training data: if it was trained on text files that are already "
         "tokenized, the sentences must be tokenized in the same way, with spaces between tokens.",
@@ -286,7 +286,7 @@ translators  fraction of exact translations, BLEU (sacrebleu); for dates the
         "results",
         help="add finished runs to results/results.csv",
         description="Add the settings and test scores of finished runs to the CSV file of results, one row per run and "
-        "metric. Rows of runs that are in the file already are replaced. Runs are not scored again, except in section "
+        "metric. Existing rows of these runs are replaced. Runs are not scored again, except in section "
         "early_exit, which adds scores with early exit. `python results/tables.py` makes the tables of "
         "results/README.md from the file.",
         epilog="Runs with the same section, task and name count as seeds of one training, and the tables show their "
@@ -297,7 +297,7 @@ translators  fraction of exact translations, BLEU (sacrebleu); for dates the
         "--section",
         required=True,
         metavar="NAME",
-        help="main, control, paper, ablation, early_exit, captions, translation or other",
+        help="main, control, paper, ablation, parts, early_exit, captions, translation or other",
     )
     command.add_argument("--name", help="name in the tables (default: the name of the run's config)")
     command.add_argument(

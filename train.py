@@ -10,7 +10,7 @@ CONFIG is a YAML file of settings that differ from the defaults; settings on the
     --resume RUN     continue the training of a run folder; cannot be combined with settings
     --run-dir DIR    write the run into this new folder (default: runs/CONFIG/seed<N>-<time>)
     --help           the most common settings, with their values for the given CONFIG and options
-    --help-all       all of them; each model and each kind of a group has its own, so add e.g. --model captioner
+    --help-all       all settings; they depend on the model and on the kind of each group: add e.g. --model captioner
                      or --data.kind folder to see others
 """
 

@@ -92,7 +92,7 @@ def processes(device: str = "auto", threads: int = 0) -> Iterator[Processes]:
         return
     if chosen.type == "cuda":
         if ":" in device:
-            raise ConfigError(f"the device of several processes must be cuda without a number, got {device!r}")
+            raise ConfigError(f"the device must be cuda without an index for several processes, got {device!r}")
         torch.cuda.set_device(chosen)
         dist.init_process_group("nccl", device_id=chosen)
     else:

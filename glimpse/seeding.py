@@ -63,12 +63,12 @@ def below(bits: np.ndarray, high: int | np.ndarray) -> np.ndarray:
 
 
 def permutation(*words: int, size: int) -> np.ndarray:
-    """A random permutation of 0..size-1, (size,) int64, that depends only on `words`."""
+    """A random permutation of 0..size-1, (size,) int64, that depends only on the seed `words`."""
     return np.argsort(random_bits(*words, shape=(size,)), kind="stable")
 
 
 def seed_everything(seed: int) -> None:
-    """Seed the global generators of Python, NumPy and torch; data and sampled places use `random_bits` instead."""
+    """Seed the global generators of Python, NumPy and torch; data and sampled locations use `random_bits` instead."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)

@@ -38,7 +38,7 @@ PUBLISHED = {
     ("MNIST 28x28", "hard"): Published("1.07, 7 glimpses", "0.85 (Torch)"),
 }
 SOURCES = (
-    "Paper: *Recurrent Models of Visual Attention*, as published at NIPS 2014, with 8 glimpses unless said; DRAW: "
+    "Paper: *Recurrent Models of Visual Attention*, as published at NIPS 2014, with 8 glimpses unless noted; DRAW: "
     "[arXiv:1502.04623](https://arxiv.org/abs/1502.04623). Best public: [tfRAM](https://github.com/slundqui/tfRAM), "
     "with 8 glimpses; [Torch](http://torch.ch/blog/2015/09/21/rmva.html). Each is a single number, without seeds.",
 )
@@ -82,6 +82,7 @@ def make_tables(file: Path) -> dict[str, Table]:
         "controls": section_table(rows, "control", "Controls"),
         "paper": section_table(rows, "paper", "The paper's own recipe"),
         "ablation": ablation_table(rows),
+        "parts": section_table(rows, "parts", "Other parts in the default model"),
         "early_exit": early_exit_table(rows),
         "captions": captions_table(rows),
         "translation": translation_table(rows),

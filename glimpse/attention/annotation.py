@@ -112,7 +112,7 @@ class Attention(AttentionBase[Categorical]):
             return Annotations(values, keys, mask, *sequence_positions(annotations, mask))
         if grid is None or mask is not None:
             raise ValueError(
-                "a window along 2 axes needs the grid of the annotations and no mask, "
+                "grid must be given, and mask must be None, for a window along 2 axes, "
                 f"got {'no grid' if grid is None else 'a mask'}"
             )
         return Annotations(values, keys, mask, *grid_positions(annotations, grid))
@@ -122,7 +122,7 @@ class Attention(AttentionBase[Categorical]):
         logits = self.scorer(state, memory.keys)
         if self.window is not None:
             if memory.positions is None:
-                raise ValueError("memory must have positions for a window, as made by `annotate` of this attention")
+                raise ValueError("memory must have positions for a window, got none: use `annotate` of this attention")
             logits = logits + self.window(state, memory.positions, memory.extent)
         if memory.mask is not None:
             logits = logits.masked_fill(~memory.mask, -math.inf)

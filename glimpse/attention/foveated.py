@@ -17,6 +17,7 @@ Shapes: B batch, C channels, H x W image, G cells of an axis.
 
 import copy
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,6 +54,21 @@ class FoveatedSensor:
         self.edges = [-sum(widths) / 2]  # the G + 1 edges of the cells, in pixels from the location
         for width in widths:
             self.edges.append(self.edges[-1] + width)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FoveatedSensor) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        options = f"patch_size={self.patch_size}, growth={self.growth}, background={self.background}"
+        return f"FoveatedSensor({options})"
+
+    @property
+    def env_options(self) -> dict[str, Any]:
+        """See `ImageSensor`."""
+        return {"sensor": self}
 
     def view(self, images: Tensor, num_reads: int = 1) -> "FoveatedView":
         """Prepare images (B, C, H, W), floating point or uint8, for reading; `num_reads` is ignored."""

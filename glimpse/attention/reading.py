@@ -130,7 +130,7 @@ class AttentionBase(nn.Module, Generic[Distribution]):
         noise: Noise | None = None,
         straight_through: bool = False,
     ) -> Reading[Distribution]:
-        """Read under the distribution that the state (B, D) gives.
+        """Compute the attention of the state (B, D), and read from the memory.
 
         Args:
             state: (B, D).
@@ -235,14 +235,14 @@ R = TypeVar("R")
 
 
 def renamed_keywords(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function whose keywords were renamed: an old keyword raises a TypeError that names the new one."""
+    """Decorate a function whose arguments were renamed: an old name raises a TypeError that gives the new one."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
         def checked(*args: P.args, **options: P.kwargs) -> R:
             for old, new in names.items():
                 if old in options:
-                    raise TypeError(f"the keyword {old} is now {new}")
+                    raise TypeError(f"the argument {old} has been renamed to {new}")
             return function(*args, **options)
 
         return checked

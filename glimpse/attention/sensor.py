@@ -17,7 +17,7 @@ Locations can lie outside the image, where everything is background.
 Shapes: B batch, C channels, H x W image, K scales, G patch side, S side of the largest square.
 """
 
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -49,6 +49,11 @@ class ImageSensor(Protocol):
 
     patch_size: int  # side G of a patch
     num_scales: int  # number K of patches
+    background: float  # pixel value outside the image
+
+    @property
+    def env_options(self) -> dict[str, Any]:
+        """The options of an environment with this sensor."""
 
     def view(self, images: Tensor, num_reads: int = 1) -> Memory[Gaussian]:
         """Prepare images (B, C, H, W) for about `num_reads` hard reads, which return patches (B, K*C, G, G)."""
@@ -95,6 +100,11 @@ class Sensor:
         self.plan = plan
         self.cell_widths = tuple(scale_factor**k for k in range(num_scales))  # pixels per cell of scale k
         self.sides = tuple(patch_size * width for width in self.cell_widths)  # pixels per square of scale k
+
+    @property
+    def env_options(self) -> dict[str, Any]:
+        """See `ImageSensor`."""
+        return {name: getattr(self, name) for name in ("patch_size", "num_scales", "scale_factor", "background")}
 
     def view(self, images: Tensor, num_reads: int = 1) -> View:
         """Prepare a batch of images for reading.

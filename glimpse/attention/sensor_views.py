@@ -194,7 +194,7 @@ class CropView(View):
         return torch.stack(sums, 1)
 
     def _read_over_edge(self, square: Tensor, anchor: Tensor) -> None:
-        """Read again, pixel by pixel and in place, the squares that cross the edge of their image."""
+        """Overwrite the squares that cross the edge of their image, reading them again pixel by pixel."""
         first, last = self._inner
         over = ((anchor < first) | (anchor > last)).any(1).nonzero().squeeze(1)
         if not over.numel():

@@ -12,7 +12,7 @@ from glimpse.training.load import open_runs
 def run(options: Namespace) -> None:
     """Write the animation."""
     if len(options.runs) > 2:
-        raise ConfigError(f"one or two runs can be animated side by side, got {len(options.runs)}")
+        raise ConfigError(f"there must be one or two runs to animate, got {len(options.runs)}")
     check_out(options.out, VIDEOS)
     runs = open_runs(options.runs)
     with processes(options.device, options.threads) as workers:

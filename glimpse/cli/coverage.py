@@ -9,7 +9,7 @@ from glimpse.training.load import open_runs
 
 
 def run(options: Namespace) -> None:
-    """Draw the distribution."""
+    """Draw the distribution of the glimpse locations."""
     check_out(options.out, FIGURES)
     runs = open_runs(options.runs)
     with processes(options.device, options.threads) as workers:

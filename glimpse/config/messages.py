@@ -41,8 +41,8 @@ def no_such(what: str, name: str, valid: Iterable[str], listed: Iterable[str]) -
     Args:
         what: "setting " or "option --".
         name: The unknown name.
-        valid: Names to suggest one from.
-        listed: Valid names to list in the message.
+        valid: Valid names, of which the closest is suggested.
+        listed: Valid names that the message lists.
     """
     hint = did_you_mean(name, valid)
     return f"there is no {what}{name}{hint or ';'} valid: {', '.join(listed)}"

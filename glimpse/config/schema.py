@@ -183,10 +183,10 @@ class Settings(BaseModel):
 
 
 class OneOf:
-    """Annotation of a text setting whose value is a name in a registry, or one of a few other names."""
+    """Type annotation of a text setting whose value is a name in a registry, or one of a few other names."""
 
     def __init__(self, registry: Registry[Any], *others: str):
-        """Create the annotation.
+        """Create the type annotation.
 
         Args:
             registry: The registry.
@@ -212,10 +212,10 @@ def describe_field(field: FieldInfo) -> str:
 
 
 class Group:
-    """Annotation of a field that is a group of settings, whose class is selected by `kind`."""
+    """Type annotation of a field that is a group of settings, whose class is selected by `kind`."""
 
     def __init__(self, registry: Registry[Any] | None = None, *, default: str | None = None, **settings: Any):
-        """Create the annotation.
+        """Create the type annotation.
 
         Args:
             registry: The classes by kind; None: the annotated type is the only class.

@@ -251,7 +251,7 @@ def rename_by_kind(entries: list[Entry], model: str, kinds: dict[str, Any]) -> l
         if model in ("captioner", "translator") and entry.old_key in V1_WITHOUT_EFFECT:
             if not entry.resolved:
                 warnings.warn(
-                    f"{entry.prefix}{entry.old_key} is ignored: it has never had an effect on model {model}; {key} has",
+                    f"{entry.prefix}{entry.old_key} is ignored: it has never had an effect on model {model}; set {key}",
                     stacklevel=4,
                 )
             continue

@@ -42,7 +42,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def epoch(self, *, seed: int, epoch: int, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
-        """Visit the examples once, shuffled, in whole batches; a last incomplete batch is dropped.
+        """Iterate over the examples once, shuffled, in whole batches; a last incomplete batch is dropped.
 
         Args:
             seed: Seed of the run. Batch i depends on (seed, epoch, i) and on nothing else.
@@ -58,7 +58,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[Batch]:
-        """Visit every example once, in a fixed order, with the same images each time.
+        """Iterate over all examples once, in a fixed order, with the same images each time.
 
         Args:
             batch_size: Examples per batch; the last batch may be smaller. The examples do not depend on it.
@@ -73,7 +73,12 @@ class Dataset(ABC):
 
         Args:
             indices: Positions in the fixed order, in any order; one may occur several times.
+
+        Raises:
+            IndexError: If there is no such position.
         """
+        if invalid := [index for index in indices if not 0 <= index < len(self)]:
+            raise IndexError(f"indices must be in 0..{len(self) - 1}, got {invalid[0]}")
         wanted = set(indices)
         batches = enumerate(self.in_order(batch_size=1, limit=max(indices) + 1))
         found = {index: batch for index, batch in batches if index in wanted}

@@ -46,15 +46,15 @@ class CaptionDataset(ABC):
     def epoch(
         self, *, seed: int, epoch: int, batch_size: int, rank: int = 0, world_size: int = 1
     ) -> Iterator[CaptionBatch]:
-        """Visit the images once, shuffled, each with one caption; a last incomplete batch is dropped.
+        """Iterate over the images once, shuffled, each with one caption; a last incomplete batch is dropped.
 
         Captions of a batch have similar lengths, which keeps padding small. For the arguments see `Dataset.epoch`:
-        batch i depends on (seed, epoch, i) alone, and the shares of all ranks make up the batch.
+        batch i depends on (seed, epoch, i) alone, and is divided between the ranks.
         """
 
     @abstractmethod
     def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[CaptionBatch]:
-        """Visit every image once, in a fixed order, with all its references; see `Dataset.in_order`."""
+        """Iterate over all images once, in a fixed order, with all its references; see `Dataset.in_order`."""
 
 
 def batches_by_length(lengths: Sequence[int] | np.ndarray, *words: int, batch_size: int) -> np.ndarray:

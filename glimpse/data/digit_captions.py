@@ -104,7 +104,7 @@ class DigitCaptions(CaptionDataset):
         self.image_shape = (1, height, width)
 
     def __len__(self) -> int:
-        """Images in an epoch and in the fixed set: 50,000 for training, 2,000 for validation, 5,000 for testing."""
+        """Number of images: 50,000 per training epoch, 2,000 for validation, 5,000 for the test."""
         return _SIZES[self._split]
 
     def vocabulary_captions(self) -> Iterator[Tokens]:

@@ -64,7 +64,7 @@ class Claims(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """How a sentence describes a scene."""
+    """Whether a sentence is grammatical, and a complete and true description of a scene."""
 
     grammatical: bool  # if not, the others are False
     complete: bool  # it names the digits of the scene, each as often as it occurs
@@ -72,7 +72,7 @@ class Verdict(NamedTuple):
 
 
 class Wording(NamedTuple):
-    """Statements with the options that determine their sentence."""
+    """Statements, and the options that determine the sentence that expresses them."""
 
     claims: Claims
     frame: Frame

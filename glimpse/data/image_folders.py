@@ -19,7 +19,7 @@ _NOT_CLASSIFICATION = {"CelebA", "Cityscapes", "Kitti", "WIDERFace"}
 
 
 def torchvision_names() -> list[str]:
-    """Class names of torchvision's classification data sets that have a train and a test split."""
+    """Names of torchvision's dataset classes for classification that have a train and a test split."""
     names = []
     for name, cls in inspect.getmembers(datasets, inspect.isclass):
         parameters = inspect.signature(cls).parameters

@@ -150,8 +150,8 @@ def tab_separated(*, path: str | Path, valid_fraction: float, test_fraction: flo
     for split, pairs in parts.items():
         if not pairs:
             raise DataError(
-                f"{path} must have a pair for every split, but of {len(translations):,} source sentences {split} "
-                "has none"
+                f"{path} must have a sentence for every split, but none of its {len(translations):,} source sentences "
+                f"is in {split}"
             )
     return _make_splits([parts[split] for split in SPLITS], RAW_TEXT)
 

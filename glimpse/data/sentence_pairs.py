@@ -79,7 +79,7 @@ class PairDataset(ABC):
     def epoch(
         self, *, seed: int, epoch: int, batch_size: int, rank: int = 0, world_size: int = 1
     ) -> Iterator[PairBatch]:
-        """Visit the pairs once, shuffled; a last incomplete batch is dropped.
+        """Iterate over the pairs once, shuffled; a last incomplete batch is dropped.
 
         To keep padding small, batches are made in groups of 32: the pairs of a group are sorted by the length of the
         translation, then of the source, cut into batches, and the batches shuffled. For the arguments see
@@ -107,7 +107,7 @@ class PairDataset(ABC):
                 yield _share_of_batch([pairs[row] for row in batch], share)
 
     def in_order(self, *, batch_size: int, limit: int | None = None) -> Iterator[PairBatch]:
-        """Visit every pair once, in a fixed order, with all references; see `Dataset.in_order`."""
+        """Iterate over all pairs once, in a fixed order, with all references; see `Dataset.in_order`."""
         slices = ordered_batches(len(self), batch_size=batch_size, limit=limit)
         return (_share_of_batch(self.fixed_pairs(rows), slice(None)) for rows in slices)
 

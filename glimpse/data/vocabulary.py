@@ -48,8 +48,9 @@ def tokenize_ptb(text: str) -> Tokens:
     numbers ("3,000", "5:30", "1/2"), initials ("u.s.") and other characters ("&", "%", "$") are kept.
 
     Differences: only the most common abbreviations keep their period; words that begin with an apostrophe ("'em") lose
-    it; brackets are dropped, which coco-caption's own list misses in lower case; web and e-mail addresses, emoticons
-    such as ":-)" and square brackets are split into single characters; spelling is not normalized.
+    it; parentheses and curly brackets are dropped, which coco-caption keeps: its list has "-LRB-", its tokens "-lrb-";
+    web and e-mail addresses, emoticons such as ":-)" and square brackets are split into single characters; spelling is
+    not normalized.
 
     Args:
         text: One or more sentences.
@@ -80,7 +81,7 @@ class Vocabulary:
         self.words = tuple(words)
         repeated = sorted(word for word, count in Counter(self.words).items() if count > 1)
         if repeated:
-            raise ValueError(f"words must differ from each other, got more than once: {', '.join(repeated)}")
+            raise ValueError(f"words must be unique, got duplicates: {', '.join(repeated)}")
         special = [word for word in SPECIAL if word in self.words]
         if special:
             raise ValueError(f"words must not be one of {', '.join(SPECIAL)}, got {', '.join(special)}")

@@ -1,7 +1,7 @@
 """Gymnasium environments: an agent moves the glimpse sensor over an image and classifies it.
 
-Importing this package only registers the environments; it imports `training` and the packages before it when an
-environment is made. Start with `env.py`: the docstring of `GlimpseEnv` documents all of them.
+Imports `training` and the packages before it, but only when an environment is made; importing it registers the ids.
+Start with `env.py`: the docstring of `GlimpseEnv` documents all environments.
 """
 
 from typing import Any

@@ -94,7 +94,8 @@ class GlimpseEnv(gymnasium.Env):
     * `split="train"`: "train", "valid" or "test". A single `Dataset` is shown as in training for "train", else as in
       scoring.
     * `num_glimpses=6`: the number T of glimpses.
-    * `patch_size=12`, `num_scales=3`, `scale_factor=2`, `background=0.0`: the sensor; see `glimpse.Sensor`.
+    * `patch_size=12`, `num_scales=3`, `scale_factor=2`, `background=0.0`: the sensor; see `glimpse.Sensor`. Or
+      `sensor`: an object with the methods of `attention.sensor.ImageSensor`, such as a `FoveatedSensor`.
     * `first="center"`: location of the first glimpse, "center" or "random".
     * `motion="absolute"`: meaning of an action's location, "absolute", "relative" or "bounded".
     * `max_stride=0.5`: longest step of a bounded motion, in units of half the side of the image.

@@ -107,8 +107,8 @@ def source_of(data: Source | Mapping[str, Any], changes: Mapping[str, Any]) -> S
     if not isinstance(data, Mapping) and not _is_settings(data):
         if changes:
             raise ValueError(
-                f"unknown options {', '.join(changes)}: those of the data can only be set if data is settings or a "
-                f"mapping, got {type(data).__name__}"
+                f"unknown options {', '.join(changes)}: options of the data need data to be settings or a mapping, got "
+                f"{type(data).__name__}"
             )
         return data
     # The mapping's settings, such as the canvas of a registered id, do not apply to another kind of data.
@@ -118,7 +118,7 @@ def source_of(data: Source | Mapping[str, Any], changes: Mapping[str, Any]) -> S
     valid = list((DATA.choose(settings.get("kind")) if isinstance(data, Mapping) else type(data)).model_fields)
     if unknown := set(settings) - set(valid):
         raise ValueError(
-            f"unknown options {', '.join(sorted(unknown))}; beside those of GlimpseEnv, the options of the data are "
+            f"unknown options {', '.join(sorted(unknown))}; besides those of GlimpseEnv, the options of the data are "
             f"{', '.join(valid)}"
         )
     if isinstance(data, Mapping):

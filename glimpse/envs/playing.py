@@ -23,19 +23,15 @@ class PlayedEpisodes(NamedTuple):
     logits: Tensor  # (B, T, classes): the answer after each glimpse
     locations: Tensor  # (B, T, 2): of the glimpses
     rewards: Tensor  # (B, T) float64
-    index: Tensor  # type: ignore[assignment]  # (B,): the examples; hides the method `index` of tuples
+    index: Tensor  # type: ignore[assignment]  # (B,): the examples; replaces the method of tuples
     targets: Tensor  # (B,) or (B, classes)
 
 
 def env_options(model: RecurrentAttention) -> dict[str, Any]:
     """Return the options of an environment for a model: its sensor, number of glimpses and first location."""
-    sensor = model.glimpses.sensor
     return {
         "num_glimpses": model.num_glimpses,
-        "patch_size": sensor.patch_size,
-        "num_scales": sensor.num_scales,
-        "scale_factor": sensor.scale_factor,
-        "background": sensor.background,
+        **model.glimpses.sensor.env_options,
         "first": model.first,
     }
 
@@ -120,24 +116,21 @@ def _attention_for(model: RecurrentAttention, game: GlimpseRules) -> LocationAtt
     glimpses, policy = model.glimpses, model.policy
     if not (glimpses.on_plane and isinstance(policy, LearnedPolicy) and policy.first is not None):
         raise ValueError(
-            "the model must choose points of the plane after a first glimpse that is given, got "
+            "the model must have attention.kind plane, a learned policy and a first location chosen by a rule, got "
             f"{type(glimpses).__name__} with policy {policy.name!r} and first {model.first!r}"
         )
     if game.flat or game.motion != "absolute":
         raise ValueError(
-            f"the environment must have dictionaries and absolute motion, got flat={game.flat}, motion={game.motion!r}"
+            f"the environment must have flat=False and motion='absolute', got flat={game.flat}, motion={game.motion!r}"
         )
     expected = env_options(model) | {"classes": model.classify.out_features}
-    sensor = game.sensor
     got = {
         "num_glimpses": game.num_glimpses,
-        "patch_size": sensor.patch_size,
-        "num_scales": sensor.num_scales,
-        "scale_factor": sensor.scale_factor,
-        "background": sensor.background,
+        **game.sensor.env_options,
         "first": game.first,
         "classes": game.num_classes,
     }
-    if differ := [f"{name} {expected[name]} and {got[name]}" for name in expected if expected[name] != got[name]]:
-        raise ValueError(f"model and environment must be alike, got {'; '.join(differ)}")
+    values = {name: (expected.get(name, "none"), got.get(name, "none")) for name in {**expected, **got}}
+    if differ := [f"{name} {own} and {other}" for name, (own, other) in values.items() if own != other]:
+        raise ValueError(f"model and environment must have the same settings, got {'; '.join(differ)}")
     return glimpses.attention

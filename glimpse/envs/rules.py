@@ -1,7 +1,7 @@
 """The rules of the environments, for a batch of B: observations, transitions and rewards.
 
 This is the only implementation: one environment is a batch of one, so a batch equals its single environments by
-construction. The images are read with `sensor_views.View`, as the models read them.
+construction. The images are read by the sensor, as the models read them.
 
 Of T glimpses the first is given. Every action answers from the glimpses so far and says where to look next, so there
 are T actions, and the location of the last one is not looked at.
@@ -18,9 +18,10 @@ from gymnasium import Space, spaces
 from gymnasium.error import ResetNeeded
 from torch import Tensor
 
+from glimpse.attention.distributions import Gaussian
 from glimpse.attention.placement import RULES
-from glimpse.attention.sensor import Sensor
-from glimpse.attention.sensor_views import View
+from glimpse.attention.reading import Memory
+from glimpse.attention.sensor import ImageSensor, Sensor
 from glimpse.data.mnist import Split
 from glimpse.envs.actions import Actions, Answer, Shape
 from glimpse.envs.episodes import Draw, Episodes, Source, source_of
@@ -53,6 +54,7 @@ class GlimpseRules:
         data: Source | Mapping[str, Any],
         split: Split = "train",
         num_glimpses: int = 6,
+        sensor: ImageSensor | None = None,
         patch_size: int = 12,
         num_scales: int = 3,
         scale_factor: int = 2,
@@ -91,7 +93,7 @@ class GlimpseRules:
             raise ValueError(f"answer must be 'scores' with flat={flat} and reward={reward!r}, got 'label'")
 
         self.episodes = Episodes(source_of(data, data_options), split)
-        self.sensor = Sensor(
+        self.sensor: ImageSensor = sensor or Sensor(
             patch_size=patch_size, num_scales=num_scales, scale_factor=scale_factor, background=background
         )
         self.size, self.num_glimpses = size, num_glimpses
@@ -121,7 +123,7 @@ class GlimpseRules:
         self.answers = np.zeros(
             size if is_class else (size, self.num_classes), np.int64 if answer == "label" else np.float32
         )
-        self._view: View | None = None
+        self._view: Memory[Gaussian] | None = None
 
     @property
     def observation_space(self) -> Space:

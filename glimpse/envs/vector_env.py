@@ -64,15 +64,14 @@ class GlimpseVectorEnv(VectorEnv):
         self._seeds: dict[int, int] = {}
         self._has_reset = False
 
-    # One generator for each environment, as in Gymnasium's SyncVectorEnv, and read-only.
-    @property  # type: ignore[misc]
-    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
+    @property  # type: ignore[misc]  # no setter, as in Gymnasium's SyncVectorEnv
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]  # a tuple, as in SyncVectorEnv
         """The random generator of each environment."""
         self._seed([None] * self.num_envs, range(self.num_envs))
         return tuple(self._generators[row] for row in range(self.num_envs))
 
     @property
-    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]  # a tuple, as in SyncVectorEnv
         """The seed of each environment."""
         self._seed([None] * self.num_envs, range(self.num_envs))
         return tuple(self._seeds[row] for row in range(self.num_envs))

@@ -80,7 +80,7 @@ def trace_captions(
             f"images must be uint8 of shape (B, C, H, W), at least one, got {images.dtype} {tuple(images.shape)}"
         )
     if references and len(references) != len(images):
-        raise ValueError(f"references must be those of the {len(images)} images, got {len(references)}")
+        raise ValueError(f"references must have an entry for each of the {len(images)} images, got {len(references)}")
     size = images.shape[2:]
     hypotheses: list[Hypothesis] = []
     with evaluating(model):

@@ -197,7 +197,7 @@ def group_runs(runs: "Sequence[Run]") -> list[list[int]]:
             if runs[other].config.seed == run.config.seed:
                 raise RunError(
                     f"{runs[other]} and {run} are runs of the same config with the same seed, {run.config.seed}: "
-                    "give one of them"
+                    "give only one of them"
                 )
         group.append(index)
     return list(groups.values())

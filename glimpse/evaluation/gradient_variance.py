@@ -55,7 +55,7 @@ class BaselineVariance(NamedTuple):
 
 
 class GradientVariance(NamedTuple):
-    """The gradient of one model with each baseline."""
+    """The variance of the gradient of one model with each baseline."""
 
     estimators: tuple[BaselineVariance, ...]  # the first is without a baseline
     images: int
@@ -97,24 +97,24 @@ def measure(
         device: Device to compute on.
 
     Raises:
-        ConfigError: If the model makes no choices that REINFORCE could train, or a number is too small.
+        ConfigError: If the model samples no locations that REINFORCE could train, or a number is too small.
     """
+    needed = "the variance of REINFORCE needs a hard model that samples locations"
     if not takes_glimpses(model):
-        raise ConfigError("the variance of REINFORCE needs a hard run with choices, got a whole-image network")
+        raise ConfigError(f"{needed}, got a whole-image network")
     if model.mode != "hard":
-        raise ConfigError(f"the variance of REINFORCE needs a hard run with choices, got one that reads {model.mode}")
+        raise ConfigError(f"{needed}, got read {model.mode}")
     if model.num_choices == 0:
         raise ConfigError(
-            f"the variance of REINFORCE needs a hard run with choices, got none: policy {model.policy.name}, "
-            f"{model.num_glimpses} glimpses, the first {model.first}"
+            f"{needed}, got policy {model.policy.name}, num_glimpses {model.num_glimpses}, first {model.first}"
         )
     if not hasattr(estimator, "returns"):
         raise ConfigError(f"the variance of REINFORCE needs estimator.kind reinforce, got {estimator.kind}")
     if not model.attention_parameters():
         raise ConfigError("the variance of REINFORCE needs an attention with parameters, got scorer dot, without any")
     require(images >= 1, "images", "at least 1", images)
-    require(rollouts >= 2, "rollouts", "at least 2, to leave one out", rollouts)
-    require(repeats >= 10, "repeats", "at least 10, for intervals to mean something", repeats)
+    require(rollouts >= 2, "rollouts", "at least 2, for the leave-one-out baseline", rollouts)
+    require(repeats >= 10, "repeats", "at least 10, for meaningful intervals", repeats)
     batches = [
         Batch(*(field.to(device) for field in batch)) for batch in data.in_order(batch_size=BATCH_SIZE, limit=images)
     ]

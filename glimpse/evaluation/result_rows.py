@@ -15,7 +15,7 @@ from glimpse.evaluation.caption import CaptionScores
 from glimpse.metrics.translations import TranslationScores
 
 EARLY_EXIT = "early_exit"
-SECTIONS = ("main", "control", "paper", "ablation", EARLY_EXIT, "captions", "translation", "other")
+SECTIONS = ("main", "control", "paper", "ablation", "parts", EARLY_EXIT, "captions", "translation", "other")
 ERROR = "test error %"
 # The error and the mean number of glimpses with early exit, by stopping signal.
 EARLY_EXIT_METRICS = {
@@ -82,7 +82,8 @@ def read_rows(path: Path) -> list[Row]:
     if header != list(Row._fields):
         unknown, missing = set(header) - set(Row._fields), set(Row._fields) - set(header)
         found = [*(f"unknown {name}" for name in sorted(unknown)), *(f"no {name}" for name in sorted(missing))]
-        raise ConfigError(f"{path} must have the columns {', '.join(Row._fields)}: {', '.join(found) or 'other order'}")
+        difference = ", ".join(found) or "other order"
+        raise ConfigError(f"{path} must have the columns {', '.join(Row._fields)}, got {difference}")
     rows = []
     for number, cells in enumerate(lines, 2):
         try:
@@ -133,7 +134,7 @@ def merge(rows: Sequence[Row], new: Sequence[Row]) -> list[Row]:
     keys = [(row.group, row.seed, row.metric) for row in new]
     for key, row in zip(keys, new, strict=True):
         if keys.count(key) > 1:
-            raise ConfigError(f"there are two runs of {_title(row)}, seed {row.seed}: give one, or another --name")
+            raise ConfigError(f"there are two runs of {_title(row)}, seed {row.seed}: give only one, or another --name")
     replaced = {(row.group, row.seed) for row in new}
     merged = [*(row for row in rows if (row.group, row.seed) not in replaced), *new]
     for group in groups(merged):

@@ -89,7 +89,7 @@ class TrainedTranslator(NamedTuple):
 
         Args:
             texts: The sentences.
-            mode: Read mode, "hard" or "soft"; None: the mode in which the run is scored.
+            mode: Read mode, "hard" or "soft"; None: that of the run's validation and test.
             device: Device to compute on.
 
         Raises:
@@ -107,14 +107,16 @@ class TrainedTranslator(NamedTuple):
                 no word was replaced by `<unknown>` in training.
         """
         if isinstance(texts, str):
-            raise ValueError(f"texts must be a list of sentences, got the one text {texts!r}")
+            raise ValueError(f"texts must be a list of sentences, got the string {texts!r}")
         pairs = [SentencePair(self.tokenizer.split(text), ()) for text in texts]
         for number, (text, pair) in enumerate(zip(texts, pairs, strict=True), 1):
             if not pair.source:
                 raise RunError(f"sentence {number} must have words, got {text!r}")
             if self.config.encoder.min_count == 1 and (unknown := self.unknown_words(pair.source)):
                 words = ", ".join(map(repr, unknown))
-                raise RunError(f"{self.run} does not know {words} of sentence {number}, {text!r}")
+                raise RunError(
+                    f"sentence {number} must have words of the vocabulary of {self.run}, got {words} in {text!r}"
+                )
         return pairs
 
     def translate_pairs(
@@ -129,7 +131,7 @@ class TrainedTranslator(NamedTuple):
 
         Args:
             pairs: The sentences, with or without references.
-            mode: Read mode, "hard" or "soft"; None: the mode in which the run is scored.
+            mode: Read mode, "hard" or "soft"; None: that of the run's validation and test.
             batch_size: Sentences per batch; None: `score.batch_size` of the run.
             device: Device to compute on.
         """

@@ -49,7 +49,7 @@ def trace_translations(
         translator: The trained translator.
         pairs: The sentences, with or without references.
         name: Display name of the model; None: the name of its run.
-        mode: Read mode, "hard" or "soft"; None: the mode in which the run is scored.
+        mode: Read mode, "hard" or "soft"; None: that of the run's validation and test.
         batch_size: Sentences per batch; None: `score.batch_size` of the run.
         device: Device to compute on.
     """

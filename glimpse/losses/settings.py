@@ -24,7 +24,7 @@ class CaptionLossSettings(Settings):
 
     group = "loss"
     doubly_stochastic: float = 0.0
-    """Weight of the penalty for places whose attention weights, summed over the words, differ from 1."""
+    """Weight of the penalty for annotations whose attention weights, summed over the words, differ from 1."""
 
     def check(self) -> None:
         """Check the ranges."""

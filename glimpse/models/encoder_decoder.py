@@ -127,7 +127,7 @@ class Captioner(EncoderDecoder[Encoder]):
         attention, grid = self.decoder.attention, None
         if attention.window is not None:
             if size is None:
-                raise ValueError("image_size must be given for a window over images that come encoded, got None")
+                raise ValueError("image_size must be given for a window over encoded images, got None")
             grid = self.encoder.grid(*size)
         if self.mixer is not None:
             annotations = self.mixer(annotations)

@@ -181,13 +181,13 @@ class _Cache:
         return {split: done[split] for split in self.splits}
 
     def finished(self) -> bool:
-        """Whether all images are done."""
+        """Whether the features of all images are cached."""
         return all(len(self.splits[split]) == count for split, count in self.done().items())
 
     def open(self) -> Splits[CaptionDataset]:
         """The splits with their features."""
         if not self.finished():
-            raise DataError(f"{self.folder} must be the same folder for all processes, got one that is not complete")
+            raise DataError(f"{self.folder} must be a folder that all processes share, got an incomplete cache")
         data = []
         for split, photos in self.splits.items():
             features = np.memmap(self._path(split), NUMBER, mode="r", shape=(len(photos), *self.shape))

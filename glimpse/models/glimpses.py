@@ -53,7 +53,7 @@ def what_path(
         for index, (before, after) in enumerate(pairwise(channels)):
             layers += [nn.Conv2d(before, after, 3, stride=2 if index == 1 else 1, padding=1), nn.ReLU()]
         return nn.Sequential(*layers, nn.Flatten(), nn.Linear(conv_channels * half**2, out_dim), nn.ReLU())
-    raise ValueError(f"what must be 'fc' or 'conv', got {kind!r}")
+    raise ValueError(f"kind must be 'fc' or 'conv', got {kind!r}")
 
 
 def initialize(network: nn.Module) -> None:
@@ -185,7 +185,7 @@ class PlaneGlimpses(nn.Module):
         self.attention = attention
 
     def prepare(self, images: Tensor, *, num_reads: int, detach: bool = False) -> View:
-        """Prepare images (B, C, H, W) for a number of hard reads; `detach` has no effect on the plane."""
+        """Make the view of images (B, C, H, W) for a number of hard reads; `detach` has no effect here."""
         return self.sensor.view(images, num_reads)
 
     def attention_at(self, memory: View, location: Tensor) -> Gaussian:

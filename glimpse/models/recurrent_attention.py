@@ -143,7 +143,7 @@ class RecurrentAttention(nn.Module):
         if isinstance(policy, LearnedPolicy) and policy.attention is not glimpses.attention:
             raise ValueError("a learned policy must use the attention of the model's own glimpses, got another one")
         if policy.first_rule is None and core.initial_output is None:
-            raise ValueError("core must have learn_initial=True if attention places the first glimpse, got False")
+            raise ValueError("core must have learn_initial=True if the policy learns the first location, got False")
         self.glimpses = glimpses
         self.core = core
         self.num_glimpses = num_glimpses

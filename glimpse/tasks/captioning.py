@@ -120,4 +120,4 @@ class CaptioningTask(CaptioningCommands):
 
     def next_commands(self, run: "Run") -> list[str]:
         """See `Task`."""
-        return [f"python evaluate.py report {run.folder}   # point at a word to see where it looked"]
+        return [f"python evaluate.py report {run.folder}   # hover over a word to see its attention"]

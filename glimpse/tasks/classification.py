@@ -1,6 +1,6 @@
 """The task of classifying images: which losses train the model, and how it is scored.
 
-What is shown of trained classifiers is in `classification_commands.py`.
+The commands for trained classifiers are in `classification_commands.py`.
 """
 
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -196,7 +196,7 @@ class ClassificationTask(ClassificationCommands):
 
 
 class GlimpseContext(Context):
-    """What an estimator may ask about a batch of glimpses."""
+    """The interface of this task to an estimator: means over the batch, and greedy rollouts."""
 
     def __init__(self, task: ClassificationTask, images: Tensor, noise: Noise | None):
         """Keep what a greedy rollout needs; with the noise of the sampled rollout, its first glimpse is the same."""

@@ -108,7 +108,7 @@ class ClassificationCommands(Task[ClassificationConfig, Classifier, Classificati
             raise ConfigError(f"--self is for models with self-attention, but {runs[0]} {cls.verb}")
         if len(runs) > 1:
             raise ConfigError(
-                f"one classifier is drawn at a time, got {len(runs)} runs; several captioners or translators may be"
+                f"there must be one classifier to draw, got {len(runs)}; several runs must be captioners or translators"
             )
         [trace] = trace_runs(cls, runs, options, processes)
         save_figure(draw_sheet(trace), options.out)
@@ -118,7 +118,7 @@ class ClassificationCommands(Task[ClassificationConfig, Classifier, Classificati
         """See `Task`."""
         classifiers, splits = load_glimpse_runs(cls, runs)
         if len(classifiers) < len(runs):
-            print("Whole-image networks have no glimpses, and are left out", file=sys.stderr)
+            print("Left out whole-image networks, which have no glimpses", file=sys.stderr)
         data = getattr(splits, options.split)
         outcomes = {
             classifier.name: greedy_outcome(

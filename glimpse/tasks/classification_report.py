@@ -84,7 +84,7 @@ def _viewed(classifiers: list[TrainedClassifier]) -> list[TrainedClassifier]:
     with_glimpses = [classifier for classifier in classifiers if classifier.model.attends]
     with_glimpses.sort(key=lambda classifier: not classifier.model.num_choices)
     for classifier in with_glimpses[MAX_MODELS:]:
-        print(f"{classifier.name} is compared, but not shown: a report shows {MAX_MODELS} models", file=sys.stderr)
+        print(f"{classifier.name} is only compared: the examples show at most {MAX_MODELS} models", file=sys.stderr)
     return with_glimpses[:MAX_MODELS]
 
 

@@ -48,7 +48,7 @@ def _check_data(classifier: TrainedClassifier, data: Splits) -> None:
     if then != now:
         parts = [f"images of {then[0]} and {len(then[1])} classes then, {now[0]} and {len(now[1])} now"]
         parts += [f"class {old} then, {new} now" for old, new in zip(then[1], now[1], strict=False) if old != new]
-        raise RunError(f"the data of {classifier.run} is not what it was trained on: {'; '.join(parts[:5])}")
+        raise RunError(f"the data of {classifier.run} has changed since training: {'; '.join(parts[:5])}")
 
 
 def load_glimpse_runs(task: TaskType, runs: "Sequence[Run]") -> tuple[list[TrainedClassifier], Splits]:

@@ -38,7 +38,7 @@ def check_run_count(runs: Sequence[object]) -> None:
 def check_given_once(runs: "Sequence[Run]") -> None:
     """Raise RunError if a run is given twice."""
     if twice := [run for run in runs if sum(run.folder.samefile(other.folder) for other in runs) > 1]:
-        raise RunError(f"each run must be given once, got {twice[0]} more often")
+        raise RunError(f"each run must be given once, got {twice[0]} twice")
 
 
 def check_same_data(configs: Mapping[str, Config]) -> None:

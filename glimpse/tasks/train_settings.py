@@ -14,7 +14,7 @@ class TrainSettings(Settings):
     epochs: int = 20
     """Number of epochs."""
     batch_size: int = 128
-    """Images or sentences in a batch, over all processes."""
+    """Images or sentences per batch, in total over all processes."""
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     """Optimizer."""
     lr: float = 3e-3
@@ -24,25 +24,25 @@ class TrainSettings(Settings):
     schedule: Literal["one_cycle", "cosine", "linear", "constant"] = "one_cycle"
     """Learning-rate schedule: one_cycle warms up and decays to 0, cosine and linear decay to 0."""
     warmup_fraction: float = 0.25
-    """With schedule one_cycle: fraction of the training that warms up."""
+    """With schedule one_cycle: fraction of the training spent on warm-up."""
     momentum: float = 0.9
     """With optimizer sgd: momentum."""
     weight_decay: float = 0.01
     """Weight decay."""
     max_grad_norm: float = 5.0
-    """Clip the norm of the gradient to this."""
+    """Maximum norm of the gradient; a larger gradient is clipped."""
     limit: int | None = None
-    """Training examples in an epoch, for a quick trial; null: all."""
+    """Number of training examples per epoch, for a quick trial; null: all."""
     device: str = "auto"
-    """Device: cpu, cuda, cuda:1, mps ...; auto: the fastest that is there."""
+    """Device: cpu, cuda, cuda:1, mps ...; auto: the fastest available."""
     threads: int = 0
     """CPU threads of each process; 0: torch's default."""
     log_every: int = 50
-    """Log the training losses every this many steps."""
+    """Number of steps between logs of the training losses."""
     tensorboard: bool = True
     """Whether to write TensorBoard events."""
     runs_dir: str = "runs"
-    """Folder of the run folders."""
+    """Parent folder of new run folders."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -65,9 +65,9 @@ class ScoreSettings(Settings):
     group = "score"
     technical = ()
     batch_size: int = 500
-    """Images or sentences in a batch when scoring."""
+    """Images or sentences per batch in validation and test."""
     limit: int | None = None
-    """Validation examples; null: all. The test always uses all examples."""
+    """Number of validation examples; null: all. The test always uses all examples."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -79,14 +79,14 @@ class GlimpseScoreSettings(ScoreSettings):
     """score: validation and test, and the read mode."""
 
     read: ReadMode | None = None
-    """Read mode when scoring; null: as in training. hard, after training with read soft, is soft-to-hard."""
+    """Read mode in validation and test; null: as in training. hard after training with read soft: soft-to-hard."""
 
 
 class SequenceScoreSettings(GlimpseScoreSettings):
     """score: validation and test, the read mode and the beam search."""
 
     beam_width: int = 1
-    """Beam width in the test; 1: greedy. Validation is always greedy."""
+    """Beam width for the test scores; 1: greedy. Validation is always greedy."""
     length_penalty: float = 0.0
     """Exponent of the length penalty ((5 + n) / 6) ** a of the beam search; 0: none."""
 

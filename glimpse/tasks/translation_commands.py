@@ -176,7 +176,7 @@ def _page(traces: list[TranslationTrace], indices: Sequence[int], intro: str, ta
 
 
 def _check_has_attention(task: type[TranslationCommands], runs: "Sequence[Run]") -> None:
-    """Raise RunError for a run that has one annotation only, and so no attention to draw."""
+    """Raise RunError for a run with a single annotation, whose attention is always 1."""
     for run in runs:
         attention = task.config_of(run).attention
         if not attention.has_choice:

@@ -21,7 +21,7 @@ from glimpse.view.video import rasterize, write_frames
 COLUMN, MARGIN, HEADING, LINE, FOOT = 384, 16, 40, 26, 40
 SIZE = 12  # font size of the words, in points
 POINTS_PER_PIXEL = 72 / DPI
-NOTE = "Color: attention relative to its largest weight. Square: the place read."
+WEIGHT_NOTE, HARD_NOTE = "Color: attention relative to its largest weight.", " Square: the place read."
 
 
 def draw_caption_frame(traces: Sequence[CaptionTrace], row: int, step: int) -> Figure:
@@ -62,7 +62,8 @@ def draw_caption_frame(traces: Sequence[CaptionTrace], row: int, step: int) -> F
                 style = {"bbox": {"facecolor": ATTENTION_COLOR, "edgecolor": "none", "pad": 2}} if is_current else {}
                 before = text_width("".join(f"{other} " for other in line[:count]), SIZE) / POINTS_PER_PIXEL
                 write(left + before, HEADING + side + number * LINE, word, SIZE, **style)
-    write(MARGIN, height - 12, NOTE, 8, color=MUTED_COLOR)
+    note = WEIGHT_NOTE + (HARD_NOTE if any(trace.mode == "hard" for trace in traces) else "")
+    write(MARGIN, height - 12, note, 8, color=MUTED_COLOR)
     return figure
 
 

@@ -26,10 +26,10 @@ from glimpse.view.text_layout import (
 PANEL, GAP, TITLE, MARGIN, MODEL_GAP, IMAGE_GAP = 1.3, 0.1, 0.25, 0.15, 0.15, 0.4
 MIN_COLUMNS, MAX_COLUMNS = 4, 8  # words per line
 MAX_REFERENCES = 2
-NOTE = (
-    "The stronger the color of a place, the larger its attention weight, relative to the largest weight for the word. "
-    "Square: the place that hard attention read."
+WEIGHT_NOTE = (
+    "The stronger the color of a place, the larger its attention weight, relative to the largest for the word."
 )
+HARD_NOTE = " Square: the place that hard attention read."
 
 
 class CaptionRow(NamedTuple):
@@ -68,14 +68,15 @@ def draw_captions(traces: Sequence[CaptionTrace]) -> Figure:
         for row in range(len(traces[0].images))
         for number, trace in enumerate(traces)
     ]
-    note = make_lines(NOTE.split(), width, 8, color=MUTED_COLOR)
-    height = sum(row.height for row in rows) + total_height(note)
+    note = WEIGHT_NOTE + (HARD_NOTE if any(trace.mode == "hard" for trace in traces) else "")
+    notes = make_lines(note.split(), width, 8, color=MUTED_COLOR)
+    height = sum(row.height for row in rows) + total_height(notes)
     figure = Figure(figsize=(width + 2 * MARGIN, height + 2 * MARGIN))
     top = MARGIN
     for caption_row in rows:
         _draw_row(figure, top, caption_row)
         top += caption_row.height
-    write_lines(figure, MARGIN, top, note)
+    write_lines(figure, MARGIN, top, notes)
     return figure
 
 

@@ -33,7 +33,7 @@ def draw_comparison(comparison: Comparison) -> Figure:
     left.set_title("error after each glimpse", fontsize=11)
     for axes in middle:
         axes.set(xlabel="mean glimpses")
-        axes.set_title("error with early exit (dotted: the same number for all images)", fontsize=11)
+        axes.set_title("error with early exit (dotted: fixed number of glimpses)", fontsize=11)
     costs = [group.cost.multiply_adds / 1e6 for group in comparison.groups]
     right.set(xlabel="multiply-adds per image, in millions", xscale="log", xlim=(min(costs) / 2, max(costs) * 2))
     right.set_title("error against cost", fontsize=11)

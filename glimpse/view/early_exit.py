@@ -27,8 +27,8 @@ def early_exit_lines(summaries: Sequence[dict[str, Any]]) -> str:
         lines.append(
             f"early exit by {SIGNAL_NAMES[summary['by']]} above {summary['threshold']:.8g}: "
             f"error {100 * summary['error']:.2f}% ({low:.2f}-{high:.2f}), {summary['glimpses']:.2f} glimpses on "
-            f"average; threshold picked on validation images: error {100 * summary['valid_error']:.2f}% and "
-            f"{summary['valid_glimpses']:.2f}, all glimpses {100 * summary['valid_full_error']:.2f}%"
+            f"average; threshold picked on validation images: error {100 * summary['valid_error']:.2f}% with "
+            f"{summary['valid_glimpses']:.2f} glimpses there, {100 * summary['valid_full_error']:.2f}% with all"
         )
     return "\n".join(lines)
 

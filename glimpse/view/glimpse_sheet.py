@@ -39,7 +39,9 @@ def draw_sheet(trace: GlimpseTrace) -> Figure:
             color = CORRECT_COLOR if trace.correct[row, step] else WRONG_COLOR
             prediction = format_prediction(trace.probabilities[row, step], names, multi_label=multi_label)
             axes.set_title(_heading(f"glimpse {step + 1}", row, prediction), color=color, **TITLE)
-            draw_patches(figure.add_subplot(grid[2 * row + 1, step + 1]), trace.patches[row, step].numpy())
+            # At the top of its cell, close to the image that the patches belong to.
+            axes = figure.add_subplot(grid[2 * row + 1, step + 1], anchor="N")
+            draw_patches(axes, trace.patches[row, step].numpy())
     return figure
 
 

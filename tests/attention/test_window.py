@@ -248,11 +248,11 @@ def test_impossible_windows(options, message):
 
 def test_annotations_that_do_not_suit_a_window():
     attention, annotations = make_attention(axes=2), some_annotations()
-    with pytest.raises(ValueError, match="along 2 axes needs the grid of the annotations and no mask, got no grid"):
+    with pytest.raises(ValueError, match="must be None, for a window along 2 axes, got no grid"):
         attention.annotate(annotations)
-    with pytest.raises(ValueError, match="along 2 axes needs the grid of the annotations and no mask, got a mask"):
+    with pytest.raises(ValueError, match="must be None, for a window along 2 axes, got a mask"):
         attention.annotate(annotations, MASK, grid=(2, 3))
     with pytest.raises(ValueError, match="grid must have 6 cells, one per annotation, got 2 x 4"):
         attention.annotate(annotations, grid=(2, 4))
-    with pytest.raises(ValueError, match="memory must have positions for a window, as made by `annotate` of this"):
+    with pytest.raises(ValueError, match="memory must have positions for a window, got none: use `annotate`"):
         attention(some_state(), Annotations(annotations, attention.scorer.key(annotations), None))

@@ -104,7 +104,7 @@ def check_map(page, image, model, word):
 
 def test_loads_without_errors_or_requests(page):
     assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
-    assert page.title == "Captions"
+    assert page.title == "Captions of images"
     assert [one.text for one in find_all(page, ".card h3")] == ["Image 17", "Image 4"]
     headings = [one.text for one in find_all(page, ".output h4")]
     assert headings == ["soft, soft attention", "hard, hard attention"] * 2

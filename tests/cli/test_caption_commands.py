@@ -283,7 +283,7 @@ def test_report_shows_scored_images_only(runs, tmp_path, capsys):
             "caption {soft} {photo} --beside {hard} {wide} {soft} {hard}",
             "at most 4 runs can be shown side by side, got 5",
         ),
-        ("caption {soft} {photo} --beside {soft}", "each run must be given once, got {soft} more often"),
+        ("caption {soft} {photo} --beside {soft}", "each run must be given once, got {soft} twice"),
         ("caption {tmp}/none {photo}", "{tmp}/none is not a run folder: there is no config.yaml in it; .*"),
         (
             "caption {soft} {photo} --out {tmp}/x.jpg",
@@ -313,10 +313,10 @@ def test_report_shows_scored_images_only(runs, tmp_path, capsys):
             "glimpses {soft} {hard} {wide} {soft} {hard} --out {tmp}/x.png",
             "at most 4 runs can be shown side by side, got 5",
         ),
-        ("animate {soft} {hard} {soft} --out {tmp}/x.gif", "one or two runs can be animated side by side, got 3"),
+        ("animate {soft} {hard} {soft} --out {tmp}/x.gif", "there must be one or two runs to animate, got 3"),
         (
             "glimpses {classifier} {classifier} --out {tmp}/x.png",
-            "one classifier is drawn at a time, got 2 runs; several captioners or translators may be",
+            "there must be one classifier to draw, got 2; several runs must be captioners or translators",
         ),
     ],
 )

@@ -151,9 +151,9 @@ def test_report(runs, tmp_path, capsys):
         (["compare", "--configs", "{hard}/config.yaml", "--train.epoch", "3"], "there is no option --train.epoch;"),
         (["compare", "--configs", "{hard}/config.yaml", "--train.epochs"], "--train.epochs needs a value"),
         (["compare", "{hard}", "--out", "{hard}/config.yaml/x"], "cannot make the folder {hard}/config.yaml/x"),
-        (["compare", "{hard}", "{hard}"], "each run must be given once, got {hard} more often"),
+        (["compare", "{hard}", "{hard}"], "each run must be given once, got {hard} twice"),
         (["animate", "{cnn}"], "{cnn} is a whole-image network and has no glimpses to show"),
-        (["animate", "{hard}", "{soft}", "{cnn}"], "one or two runs can be animated side by side, got 3"),
+        (["animate", "{hard}", "{soft}", "{cnn}"], "there must be one or two runs to animate, got 3"),
         (["animate", "{hard}", "--out", "{tmp}/x.avi"], "--out must end in .gif or .mp4, got {tmp}/x.avi"),
         (["animate", "{hard}", "--class", "eleven"], "--class must be one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, got eleven"),
         (["glimpses", "{hard}", "--images", "1", "--mistakes"], "cannot be combined with --class, --mistakes or"),
@@ -163,8 +163,8 @@ def test_report(runs, tmp_path, capsys):
             ["report", "{hard}", "--count", "3", "--limit", "5", "--rollouts", "1", "--out", "{tmp}/no/x.html"],
             "cannot write {tmp}/no/x.html: there is no folder {tmp}/no",
         ),
-        (["variance", "{soft}"], "needs a hard run with choices, got"),
-        (["variance", "{cnn}"], "needs a hard run with choices, got a whole-image network"),
+        (["variance", "{soft}"], "needs a hard model that samples locations, got"),
+        (["variance", "{cnn}"], "needs a hard model that samples locations, got a whole-image network"),
     ],
 )
 def test_errors(runs, tmp_path, capsys, arguments, message):

@@ -135,7 +135,7 @@ def test_broken_runs(runs, tmp_path, capsys):
         ("best.safetensors", "nonsense", "best.safetensors is broken"),
         ("config.yaml", "network: {state_dim: 8}", "best.safetensors is a checkpoint of another architecture"),
         ("meta.json", "{", "meta.json is broken"),
-        ("config.yaml", other_size, "is not what it was trained on: images of [1, 60, 60] and 10 classes then"),
+        ("config.yaml", other_size, "has changed since training: images of [1, 60, 60] and 10 classes then"),
         ("config.yaml", "sensors: 1", "there is no setting sensors"),
     ):
         original = (broken / name).read_bytes()

@@ -97,7 +97,7 @@ def test_input_that_is_not_utf8(runs, capsys, monkeypatch):
 
 
 def test_a_single_text_is_refused(runs):
-    with pytest.raises(ValueError, match="texts must be a list of sentences, got the one text 'one dog'"):
+    with pytest.raises(ValueError, match="texts must be a list of sentences, got the string 'one dog'"):
         TranslationTask.load(Run.open(runs / "trained")).translate("one dog")
 
 
@@ -132,7 +132,7 @@ def test_unknown_words_are_named(runs, capsys):
         ("translate {trained}", "nothing to translate: give sentences, - for standard input, or --file"),
         ("translate {trained} --file {tmp}/none", "cannot read {tmp}/none: No such file or directory"),
         ("translate {trained} --file {latin}", "{latin}, line 1, must be UTF-8, got invalid bytes: .*"),
-        ("translate {trained} nine", "{trained} does not know 'nine' of sentence 1, 'nine'"),
+        ("translate {trained} nine", "sentence 1 must have words of the vocabulary of {trained}, got 'nine' in 'nine'"),
         ("translate {trained} one --file {gap}", "sentence 3 must have words, got ''"),
         (
             "translate {classifier} one",

@@ -165,13 +165,13 @@ def test_compare(runs, tmp_path, capsys):
         ("translate {soft} may --out {tmp}/x.gif", "--out must end in .png or .pdf or .svg or .html or .htm, got .*"),
         ("glimpses {soft} {text} --out {tmp}/x.png", "{soft} and {text} cannot be compared: they do not have the same "
          r"sentences \(data.kind dates and parallel.*\)"),
-        ("glimpses {soft} {soft} --out {tmp}/x.png", "each run must be given once, got {soft} more often"),
+        ("glimpses {soft} {soft} --out {tmp}/x.png", "each run must be given once, got {soft} twice"),
         ("glimpses {soft} {hard} --self --out {tmp}/x.png", "--self draws one run at a time, got 2"),
         ("glimpses {soft} --self --out {tmp}/x.png", "{soft} has no self-attention to draw: .*"),
         ("glimpses {mixed} --self --mistakes --out {tmp}/x.png", "--self draws the encoder of sentences: .*"),
         ("glimpses {classifier} --self --out {tmp}/x.png", "--self is for models with self-attention, .*r classifies"),
         ("compare {soft} {text} --out {tmp}/x", "{soft} and {text} cannot be compared: they do not have the same .*"),
-        ("compare {soft} {soft} --out {tmp}/x", "each run must be given once, got {soft} more often"),
+        ("compare {soft} {soft} --out {tmp}/x", "each run must be given once, got {soft} twice"),
         (
             "compare {soft} {classifier} --out {tmp}/x",
             "{soft} translates and {classifier} classifies: they cannot be shown or compared together",

@@ -66,7 +66,7 @@ IMAGES = [
     ("--data.kind=folder --data.test_fraction=1.5", "data.test_fraction must be between 0 and 1, got 1.5"),
     (
         "--data.kind=folder --data.valid_fraction=0.5 --data.test_fraction=0.5",
-        "data.valid_fraction must be less than 1 together with data.test_fraction, got 1.0",
+        "data.valid_fraction must be less than 1 when added to data.test_fraction, got 1.0",
     ),
 ]
 WHOLE_IMAGE = [
@@ -266,7 +266,7 @@ RULES = {
         ),
         (
             "--data.kind=parallel --data.valid_fraction=0.6 --data.test_fraction=0.5",
-            "data.valid_fraction must be less than 1 together with data.test_fraction, got 1.1",
+            "data.valid_fraction must be less than 1 when added to data.test_fraction, got 1.1",
         ),
     ],
 }

@@ -117,7 +117,7 @@ def test_old_names_without_effect_are_ignored_with_a_warning(write):
         for needed, model in ((CAPTIONS, "captioner"), (DATES, "translator")):
             with pytest.warns(UserWarning, match=f"^{option.partition('=')[0]} is ignored: it has never had an effect"):
                 assert load_config([*needed, f"--{option}"]) == Config(model=model)
-    with pytest.warns(UserWarning, match=r"\.yaml, line 2: loss\.rollouts is ignored: .*; estimator\.samples has$"):
+    with pytest.warns(UserWarning, match=r"\.yaml, line 2: loss\.rollouts is ignored: .*; set estimator\.samples$"):
         load_config(file=write("model: captioner\nloss: {rollouts: 4}\n"))
 
 

@@ -192,8 +192,8 @@ def test_pairs_of_one_source_stay_together(tmp_path):
         (["a\tb", "c\t "], "{path}, line 2, must have words, got ' '"),
         (["a\tb", "\td"], "{path}, line 2, must have words, got ''"),
         (["a\tb", "c\td", ""], "{path}, line 3, must have a tab between source and target, got ''"),
-        (["a\tb"], "{path} must have a pair for every split, but of 1 source sentences .* has none"),
-        ([], "{path} must have a pair for every split, but of 0 source sentences train has none"),
+        (["a\tb"], "{path} must have a sentence for every split, but none of its 1 source sentences is in .*"),
+        ([], "{path} must have a sentence for every split, but none of its 0 source sentences is in train"),
     ],
 )
 def test_invalid_tsv(lines, message, tmp_path):

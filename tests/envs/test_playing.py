@@ -8,6 +8,7 @@ from gymnasium.vector import SyncVectorEnv
 from support.tensors import TinyData, draw_bytes, tiny_model
 
 from glimpse.attention.distributions import Noise
+from glimpse.attention.foveated import FoveatedSensor
 from glimpse.envs import GlimpseEnv, GlimpseVectorEnv, env_options, play
 from glimpse.losses.policy_gradient import rewards
 from glimpse.tasks.build import build_data
@@ -52,6 +53,17 @@ def test_a_checkpoint_plays_its_own_rollout(trained, sample):
     assert torch.equal(episodes.targets, batch.targets) and episodes.index.tolist() == index
     assert torch.equal(episodes.rewards, rewards(rollout.logits, batch.targets).double())
     assert not torch.equal(rollout.locations[:, 1], rollout.locations[:, 2])  # the locations vary
+
+
+def test_a_model_with_a_foveated_sensor_plays_its_own_rollout():
+    model = tiny_model("--sensor.kind=foveated", "--sensor.growth=1.5").eval()
+    episodes = play(model, tiny_envs(model), options=FIVE)
+    with torch.no_grad():
+        rollout = model(IMAGES, mode="hard", sample=False)
+    assert torch.equal(episodes.locations, rollout.locations) and torch.equal(episodes.logits, rollout.logits)
+    for other in (tiny_envs(tiny_model()), tiny_envs(model, sensor=FoveatedSensor(patch_size=4, growth=2.0))):
+        with pytest.raises(ValueError, match="must have the same settings, got sensor FoveatedSensor.*growth=1.5.* and "):
+            play(model, other, options=FIVE)
 
 
 @pytest.mark.parametrize("core", ["gru", "lstm"])
@@ -107,13 +119,13 @@ def test_a_clipped_location_is_an_error():
 
 def test_model_and_environment_must_match():
     model = tiny_model()
-    with pytest.raises(ValueError, match="must be alike, got num_glimpses 3 and 4; patch_size 4 and 5"):
+    with pytest.raises(ValueError, match="must have the same settings, got num_glimpses 3 and 4; patch_size 4 and 5"):
         play(model, tiny_envs(model, num_glimpses=4, patch_size=5))
-    with pytest.raises(ValueError, match="must be alike, got classes 3 and 4"):
+    with pytest.raises(ValueError, match="must have the same settings, got classes 3 and 4"):
         play(model, GlimpseVectorEnv(data=TinyData(IMAGES, TARGETS, num_classes=4), **env_options(model)))
-    with pytest.raises(ValueError, match="dictionaries and absolute motion, got flat=False, motion='relative'"):
+    with pytest.raises(ValueError, match="flat=False and motion='absolute', got flat=False, motion='relative'"):
         play(model, tiny_envs(model, motion="relative"))
-    with pytest.raises(ValueError, match="dictionaries and absolute motion, got flat=True"):
+    with pytest.raises(ValueError, match="flat=False and motion='absolute', got flat=True"):
         play(model, tiny_envs(model, flat=True, answer="scores"))
     for option, message in (
         ("--attention.places=grid", "got GridGlimpses"),

@@ -127,7 +127,7 @@ def test_wrong_arguments_are_named():
     for images in (draw_bytes(1, 24, 24), torch.zeros(1, 1, 24, 24), draw_bytes(0, 1, 24, 24)):
         with pytest.raises(ValueError, match=r"images must be uint8 of shape \(B, C, H, W\), at least one, got torch"):
             trace_captions(model, VOCABULARY, images, name="")
-    with pytest.raises(ValueError, match="references must be those of the 2 images, got 1"):
+    with pytest.raises(ValueError, match="references must have an entry for each of the 2 images, got 1"):
         trace_captions(model, VOCABULARY, draw_bytes(2, 1, 24, 24), name="", references=[[]])
     check_same_images([make_caption_trace("soft"), make_caption_trace("hard", seed=1)])
     with pytest.raises(ValueError, match="traces must be of at least one model, got none"):

@@ -109,7 +109,7 @@ def test_unfinished_runs_are_refused(runs, tmp_path):
 def test_the_same_seed_twice_is_refused(runs, tmp_path):
     shutil.copytree(runs / "hard", tmp_path / "copy")
     loaded, splits = load_runs(ClassificationTask, open_runs([runs / "hard", runs / "soft", tmp_path / "copy"]))
-    with pytest.raises(RunError, match=r"hard and .*copy are runs of the same config with the same seed, 0: give one"):
+    with pytest.raises(RunError, match=r"hard and .*copy are runs of the same config with the same seed, 0: give only"):
         compare(loaded, splits.test, limit=5)
 
 

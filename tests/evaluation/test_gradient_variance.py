@@ -315,10 +315,10 @@ def test_a_model_without_a_learned_baseline():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--model=cnn",), "needs a hard run with choices, got a whole-image network"),
-        (("--read=soft",), "needs a hard run with choices, got one that reads soft"),
-        (("--attention.policy=raster",), "needs a hard run with choices, got none: policy raster"),
-        (("--num_glimpses=1",), "got none: policy learned, 1 glimpses, the first center"),
+        (("--model=cnn",), "needs a hard model that samples locations, got a whole-image network"),
+        (("--read=soft",), "needs a hard model that samples locations, got read soft"),
+        (("--attention.policy=raster",), "needs a hard model that samples locations, got policy raster"),
+        (("--num_glimpses=1",), "got policy learned, num_glimpses 1, first center"),
     ],
 )
 def test_a_model_without_choices_is_refused(options, message):
@@ -336,8 +336,8 @@ def test_an_attention_without_parameters_is_refused():
     ("setting", "message"),
     [
         ({"images": 0}, "images must be at least 1, got 0"),
-        ({"rollouts": 1}, "rollouts must be at least 2, to leave one out, got 1"),
-        ({"repeats": 9}, "repeats must be at least 10, for intervals to mean something, got 9"),
+        ({"rollouts": 1}, "rollouts must be at least 2, for the leave-one-out baseline, got 1"),
+        ({"repeats": 9}, "repeats must be at least 10, for meaningful intervals, got 9"),
     ],
 )
 def test_too_small_numbers_are_refused(setting, message):

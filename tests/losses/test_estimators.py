@@ -320,7 +320,7 @@ def test_a_task_that_cannot_enumerate_its_places_says_so(stubs, kind):
     options = [f"--estimator.kind={kind}", "--train.batch_size=2", "--train.limit=2", "--data.canvas=28"]
     task = build_task(load_config(options), ALONE)
     batch = next(task.batches(0))
-    with pytest.raises(ConfigError, match="enumerates places, which is impossible for points of the plane"):
+    with pytest.raises(ConfigError, match="enumerates locations, which is impossible with attention.kind plane"):
         task.loss_terms(task.model, batch, task.noise(0, 0))
 
 

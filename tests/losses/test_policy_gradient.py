@@ -196,7 +196,7 @@ def test_contexts_without_what_a_baseline_needs():
     ):
         with pytest.raises(ConfigError, match=message):
             BASELINES[name].expected(RETURNS, EPISODE, Context(), Reinforce(baseline=name))
-    with pytest.raises(ConfigError, match="enumerates places, which is impossible for points of the plane"):
+    with pytest.raises(ConfigError, match="enumerates locations, which is impossible with attention.kind plane"):
         Context().enumerate()
 
 

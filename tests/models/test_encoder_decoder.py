@@ -285,9 +285,7 @@ def test_a_window_on_the_grid_of_the_encoder():
     assert (output.weights > 0).sum(-1).unique().tolist() == [2]  # of five, within 1 of a point near the middle
     unknown = make_captioner(window=1, axes=2)
     assert torch.equal(unknown.annotate(images).positions, memory.positions)
-    with pytest.raises(
-        ValueError, match="image_size must be given for a window over images that come encoded, got None"
-    ):
+    with pytest.raises(ValueError, match="image_size must be given for a window over encoded images, got None"):
         unknown.annotate(model.encoder(images))
 
 
@@ -370,7 +368,7 @@ def test_attention_parameters_and_old_keywords():
     found = {named[id(parameter)] for parameter in model.attention_parameters()}
     assert found == under(model, "decoder.attention") and found
     for call, source in ((model, some_images()), (model.decoder, model.annotate(some_images()))):
-        with pytest.raises(TypeError, match="^the keyword how is now mode$"):
+        with pytest.raises(TypeError, match="^the argument how has been renamed to mode$"):
             call(source, some_words(), how="soft")
 
 

@@ -359,9 +359,7 @@ def test_other_processes_wait_for_the_first(splits, tmp_path):
     assert_features_of(found, splits)
     assert log == []
     Second.calls = iter([True])
-    with pytest.raises(
-        DataError, match="other must be the same folder for all processes, got one that is not complete"
-    ):
+    with pytest.raises(DataError, match="other must be a folder that all processes share, got an incomplete cache"):
         cache(splits, tmp_path / "other", processes=second)
     Second.calls = iter([True])
     with pytest.raises(DataError, match="weights was"):

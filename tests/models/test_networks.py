@@ -90,7 +90,7 @@ def test_glimpse_networks_are_initialized_so():
 
 
 def test_unknown_path():
-    with pytest.raises(ValueError, match="what must be 'fc' or 'conv', got 'mlp'"):
+    with pytest.raises(ValueError, match="kind must be 'fc' or 'conv', got 'mlp'"):
         what_path("mlp", in_channels=1, patch_size=3, out_dim=5)
 
 

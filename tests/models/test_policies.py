@@ -174,9 +174,9 @@ def test_attention_parameters(kind):
 @pytest.mark.parametrize("kind", ["plane", "cnn"])
 def test_old_keywords_are_named(kind):
     model = tiny_model(*KINDS.get(kind, ("--model=cnn",)))
-    with pytest.raises(TypeError, match="^the keyword how is now mode$"):
+    with pytest.raises(TypeError, match="^the argument how has been renamed to mode$"):
         model(IMAGES, how="soft")
-    with pytest.raises(TypeError, match="^the keyword given is now locations$"):
+    with pytest.raises(TypeError, match="^the argument given has been renamed to locations$"):
         model(IMAGES, given=torch.zeros(5, 3, 2))
     with pytest.raises(TypeError, match="unexpected keyword argument 'when'"):
         model(IMAGES, when="now")

@@ -404,7 +404,7 @@ def parts(**settings):
     "settings, message",
     [
         ({"num_glimpses": 0}, "num_glimpses must be at least 1, got 0"),
-        ({"policy": "chosen"}, "core must have learn_initial=True if attention places the first glimpse, got False"),
+        ({"policy": "chosen"}, "core must have learn_initial=True if the policy learns the first location, got False"),
         ({"policy": "another's"}, "a learned policy must use the attention of the model's own glimpses"),
     ],
 )

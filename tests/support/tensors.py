@@ -101,6 +101,8 @@ def applicable(tiny, given):
             if memory
             else ("attention.grid", "attention.window", "attention.scorer")
         )
+    if given.get("sensor.kind") == "foveated":
+        idle = (*idle, "sensor.num_scales")
     return {key: value for key, value in tiny.items() if not key.startswith(idle)}
 
 

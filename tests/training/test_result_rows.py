@@ -332,8 +332,8 @@ def finished(tmp_path_factory):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace("section,", "sektion,"), "must have the columns .*: unknown sektion, no section"),
-        (lambda text: text.replace("section,name", "name,section"), "must have the columns .*: other order"),
+        (lambda text: text.replace("section,", "sektion,"), "columns .*, got unknown sektion, no section"),
+        (lambda text: text.replace("section,name", "name,section"), "must have the columns .*, got other order"),
         (lambda text: text.replace(",4.25,", ",four,"), "broken in row 2: value must be a number, got 'four'"),
         (lambda text: text.replace(",4.25,", ",,"), "broken in row 2: value must be a number, got ''"),
         (lambda text: text.replace(",4.25,", ",nan,"), "broken in row 2: value must be a number, got 'nan'"),

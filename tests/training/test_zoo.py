@@ -184,7 +184,7 @@ def test_without_any_models(models):
 
 
 def test_a_model_by_name_and_by_folder_is_given_twice(models, tmp_path):
-    with pytest.raises(RunError, match="each run must be given once, got tiny-hard more often"):
+    with pytest.raises(RunError, match="each run must be given once, got tiny-hard twice"):
         check_given_once([Run.open("tiny-hard"), Run.open(models / "tiny-hard")])
     other = Run.open(shutil.copytree(models / "tiny-hard", tmp_path / "here" / "copy"))
     names = unique_names([Run.open("tiny-hard"), other])

@@ -9,7 +9,13 @@ from support.captions import CAPTIONS, box_by_hand, make_caption_trace
 from support.tensors import assert_close, draw_bytes
 
 from glimpse.errors import ConfigError
-from glimpse.view.caption_animation import NOTE, caption_frames, draw_caption_frame, save_caption_animation
+from glimpse.view.caption_animation import (
+    HARD_NOTE,
+    WEIGHT_NOTE,
+    caption_frames,
+    draw_caption_frame,
+    save_caption_animation,
+)
 from glimpse.view.drawing import ATTENTION_COLOR, FADED_BRIGHTNESS, MAP_OPACITY
 
 
@@ -47,7 +53,9 @@ def test_an_image_is_first_shown_without_words():
     figure = draw_caption_frame([trace], 1, 0)
     (image,) = figure.axes[0].images
     assert_close(torch.tensor(image.get_array().data), trace.images[1].permute(1, 2, 0) / 255)
-    assert [text.get_text() for text in figure.texts] == ["soft, soft attention", NOTE]
+    assert [text.get_text() for text in figure.texts] == ["soft, soft attention", WEIGHT_NOTE]
+    figure = draw_caption_frame([make_caption_trace("hard")], 1, 0)
+    assert figure.texts[-1].get_text() == WEIGHT_NOTE + HARD_NOTE
 
 
 def test_the_current_word_is_highlighted_in_the_color_of_its_map():

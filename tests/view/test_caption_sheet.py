@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgb
 from support.captions import box_by_hand, make_caption_trace
 from support.tensors import assert_close, draw_bytes
 
-from glimpse.view.caption_sheet import MAX_COLUMNS, NOTE, draw_captions
+from glimpse.view.caption_sheet import HARD_NOTE, MAX_COLUMNS, WEIGHT_NOTE, draw_captions
 from glimpse.view.drawing import ATTENTION_COLOR, FADED_BRIGHTNESS, MAP_OPACITY
 
 
@@ -86,7 +86,7 @@ def test_captions_and_references_are_written_once():
         "(no words)",
         *lines[11:],
     ]
-    assert " ".join(lines[11:]) == NOTE
+    assert " ".join(lines[11:]) == WEIGHT_NOTE + HARD_NOTE
 
 
 @pytest.mark.parametrize("dpi", [100, 150])

@@ -9,7 +9,7 @@ class WindowedSettings(AnnotationAttentionSettings):
     """attention: annotations, all or those in a window."""
 
     window: int | None = None
-    """Radius, in annotations, of the window around a predicted point; null: no window."""
+    """Local attention: radius, in annotations, of the window around a predicted point; null: global attention."""
 
     def check(self) -> None:
         """Check the ranges."""

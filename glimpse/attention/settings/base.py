@@ -49,13 +49,13 @@ class GlimpseAttentionSettings(AttentionSettings):
     """attention: where to look in an image, glimpse by glimpse."""
 
     policy: Annotated[str, OneOf(RULES, LEARNED)] = LEARNED
-    """What places the glimpses: the model (learned), or a rule, as a control; the oracle needs the digits' boxes."""
+    """How locations are chosen: by the model (learned), or by a rule, as a control; oracle needs bounding boxes."""
     first: Annotated[str, OneOf(RULES, LEARNED)] = "center"
-    """What places the first glimpse of a learned policy: a rule, or the model (learned)."""
+    """How the first location of a learned policy is chosen: by a rule, or by the model (learned)."""
 
     @property
     def learned(self) -> bool:
-        """Whether the model chooses its glimpses, except for a first glimpse that a rule places."""
+        """Whether the model chooses the locations; the first one may still be chosen by a rule."""
         return self.policy == LEARNED
 
     @property
@@ -98,9 +98,9 @@ class AnnotationAttentionSettings(AttentionSettings):
     """attention: where to look among annotations, for each word."""
 
     scorer: ScorerName = "additive"
-    """Score of an annotation for a state; dot needs states and annotations of the same size."""
+    """Score function of a state and an annotation; dot needs both to have the same size."""
     scorer_dim: int = 128
-    """Key size of the additive and scaled dot-product scorers, and hidden size of a window's prediction."""
+    """Key size of additive and scaled dot-product scores; hidden size of the network that predicts the window."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -122,7 +122,7 @@ ATTENTIONS: Registry[type[AttentionSettings]] = Registry("attention.kind")
 
 
 class ScorerSettings(Protocol):
-    """Settings that select a scorer; they can have a `window` too."""
+    """Settings with a scorer and, optionally, a `window`."""
 
     scorer: ScorerName
     scorer_dim: int

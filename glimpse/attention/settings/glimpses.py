@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @ATTENTIONS.register("plane")
 class PlaneSettings(GlimpseAttentionSettings):
-    """attention: points of the plane, under a Gaussian."""
+    """attention: continuous locations with a Gaussian distribution."""
 
     kind: Literal["plane"] = "plane"
-    """Points of the plane, under a Gaussian."""
+    """Continuous locations with a Gaussian distribution."""
     std: float = 0.2
-    """Standard deviation of the location, in units of half the image side."""
+    """Standard deviation of the location at the start of training; 1 is half the image side."""
     std_final: float | None = 0.05
-    """Final std; the schedule is geometric. null: no schedule."""
+    """Std at the end of a geometric schedule; null: constant std."""
     std_anneal: float = 0.8
     """Fraction of the training after which std_final is reached."""
     learn_std: bool = False
@@ -78,11 +78,11 @@ class GridSettings(GlimpseAttentionSettings):
     grid: tuple[int, int] = (5, 5)
     """Number of rows and columns."""
     scorer: ScorerName = "additive"
-    """Score of a cell for a state; dot needs states and glimpse vectors of the same size."""
+    """Score function of a state and a glimpse vector; dot needs both to have the same size."""
     scorer_dim: int = 128
-    """Key size of the additive and scaled dot-product scorers, and hidden size of a window's prediction."""
+    """Key size of additive and scaled dot-product scores; hidden size of the network that predicts the window."""
     window: int | None = None
-    """Radius, in cells, of the window around a predicted point; null: no window."""
+    """Local attention: radius, in cells, of the window around a predicted point; null: global attention."""
 
     def check(self) -> None:
         """Check the ranges."""

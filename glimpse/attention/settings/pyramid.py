@@ -15,7 +15,7 @@ class PyramidSettings(SensorSettings):
     kind: Literal["pyramid"] = "pyramid"
     """Concentric squares, each reduced to the same number of pixels."""
     patch_size: int = 12
-    """Side G of the smallest square, in pixels, and of every patch."""
+    """Side G of every patch, and of the smallest square, in pixels."""
     num_scales: int = 3
     """Number K of concentric squares."""
     scale_factor: int = 2

@@ -91,4 +91,4 @@ def check_fractions(settings: Any) -> None:
     for name in ("valid_fraction", "test_fraction"):
         check_fraction(settings, name)
     held_out = settings.valid_fraction + settings.test_fraction
-    settings.require(held_out < 1, "valid_fraction", "less than 1 together with data.test_fraction", held_out)
+    settings.require(held_out < 1, "valid_fraction", "less than 1 when added to data.test_fraction", held_out)

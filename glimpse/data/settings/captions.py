@@ -65,7 +65,7 @@ class _PhotoCaptionSettings(CaptionDataSettings):
     technical = ("workers",)
     paths = ("root",)
     on_broken_image: Literal["error", "skip"] = "error"
-    """Images that are missing or cannot be decoded are an error, or are skipped and counted."""
+    """Whether an image that is missing or cannot be decoded raises an error, or is skipped and counted."""
     size: tuple[int, int] | None = None
     """Resize and crop images to [height, width]; null: [224, 224]."""
     workers: int = 0

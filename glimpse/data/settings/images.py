@@ -32,7 +32,8 @@ class ClutteredMNISTSettings(ImageDataSettings):
     distractor_size: int = 8
     """Side of the distractors in pixels."""
     target: Literal["label", "mark", "combine", "sum"] = "label"
-    """What to predict: label of a single digit; for several, which are present (mark), combination or sum."""
+    """Target: the label of one digit; for several digits, multi-hot labels (mark), a class such as "3+7" (combine), or
+    their sum."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -80,7 +81,7 @@ class _StoredImageSettings(ImageDataSettings):
     root: str = "data"
     """Folder of the data."""
     size: tuple[int, int] | None = None
-    """Resize images to [height, width]; null: all have the size of the first one."""
+    """Resize images to [height, width]; null: no resizing, all must have the size of the first one."""
     channels: Literal[1, 3] | None = None
     """Read images as gray (1) or color (3); null: as in the first image."""
     valid_fraction: float = 0.1
@@ -124,10 +125,10 @@ class TorchvisionSettings(_StoredImageSettings):
 
 @DATASETS.register("folder")
 class ImageFolderSettings(_StoredImageSettings):
-    """data: a folder of images with one subfolder per class, or with such folders train/, valid/ and test/."""
+    """data: a folder with a subfolder per class, or with folders train/, valid/ and test/ of such subfolders."""
 
     kind: Literal["folder"] = "folder"
-    """A folder of images with one subfolder per class, or with such folders train/, valid/ and test/."""
+    """A folder with a subfolder per class, or with folders train/, valid/ and test/ of such subfolders."""
     test_fraction: float = 0.1
     """Fraction of the images to hold out if there is no test/ folder."""
 

@@ -54,8 +54,8 @@ class ParallelTextSettings(SentenceDataSettings):
     test_file: str = "test"
     """Name of the two test files without the suffix."""
     tsv: str | None = None
-    """One file in place of the others, relative to root or absolute: raw source, tab and target in each line; split by
-    valid_fraction and test_fraction."""
+    """A single file in place of the six, relative to root or absolute, with source, tab and target in each line; raw
+    text, of which valid_fraction and test_fraction are held out."""
     valid_fraction: float = 0.1
     """With tsv: fraction of the sentences to hold out for validation."""
     test_fraction: float = 0.1

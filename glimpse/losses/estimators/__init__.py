@@ -1,4 +1,4 @@
-"""Estimators of the gradient of the places that a hard read samples, one module each.
+"""Gradient estimators for the locations that a hard read samples, one module each.
 
 An estimator is a settings class, the group `estimator` of a config. All modules of this folder are imported with the
 settings, so that adding a file registers an estimator; none of them imports torch.

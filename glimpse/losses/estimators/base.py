@@ -60,11 +60,11 @@ class Context:
 
     def enumerate(self) -> tuple[Tensor, Tensor]:
         """Return two tensors (B, N, L): the log-probability of each place, and the log-likelihood after reading it."""
-        raise ConfigError("this estimator enumerates places, which is impossible for points of the plane")
+        raise ConfigError("this estimator enumerates locations, which is impossible with attention.kind plane")
 
 
 class Estimator(Settings):
-    """estimator: the gradient of sampled places. No effect on a soft model."""
+    """estimator: the gradient estimator of hard attention. No effect on a soft model."""
 
     group = "estimator"
     straight_through: ClassVar[bool] = False  # whether hard reads have the gradient of soft reads
@@ -72,7 +72,7 @@ class Estimator(Settings):
     soft_fraction: float = 0.0
     """Fraction of the training batches of a hard model that are read softly; 0.5 in Show, Attend and Tell."""
     soft_fraction_final: float | None = None
-    """Final soft_fraction; the schedule is linear. null: no schedule. From 1 to 0 is a soft start."""
+    """Final soft_fraction; the schedule is linear. null: constant. 1 to 0: training starts with soft reads only."""
     soft_fraction_anneal: float = 1.0
     """Fraction of the training after which soft_fraction_final is reached."""
 

@@ -24,17 +24,19 @@ class Reinforce(Estimator):
     """estimator: REINFORCE with a baseline. No effect on a soft model."""
 
     kind: Literal["reinforce"] = "reinforce"
-    """REINFORCE with a baseline; straight_through has the settings soft_fraction* only."""
+    """REINFORCE with a baseline; of the settings below, straight_through has only soft_fraction*."""
     weight: float = 0.03
     """Weight of the REINFORCE term."""
     reward: Annotated[str, OneOf(REWARDS)] = "log_likelihood"
-    """Reward of a prediction: correctness, log-likelihood of the target, its gain, or its probability above uniform."""
+    """Reward of a prediction: correctness; log-likelihood of the target; its increase since the previous glimpse; or
+    max(0, p - 1/C), for the probability p of the target among C classes."""
     reward_at: Literal["every_step", "last_step"] = "every_step"
-    """Rewards in the return of a choice: every reward after it, or the last as in the paper."""
+    """Rewards in the return of a choice: every reward after it, or only the last, as in the paper."""
     discount: float = 0.0
-    """Weight of the next reward; with 0 the return is the reward of the choice's own step."""
+    """Discount factor of later rewards; 0: the return is the reward of the choice's own step."""
     baseline: Annotated[str, OneOf(BASELINES)] = "learned"
-    """Subtracted from the return: nothing, a prediction, the return of a greedy or of other rollouts, or a mean."""
+    """Baseline, subtracted from the return: 0, a learned prediction, the return of a greedy rollout, the mean return of
+    the other rollouts of the example, or a moving average of the reward."""
     baseline_weight: float = 1.0
     """Weight of the squared error of a learned baseline."""
     samples: int = 1
@@ -44,7 +46,7 @@ class Reinforce(Estimator):
     entropy_weight: float = 0.0
     """Weight of the entropy bonus of the attention."""
     backprop_to_state: bool = True
-    """Whether the policy gradient reaches the state, as in the paper, or the attention's parameters only."""
+    """Whether the policy gradient reaches the state, as in the paper, or only the attention's parameters."""
 
     @property
     def num_samples(self) -> int:
@@ -82,7 +84,7 @@ class Reinforce(Estimator):
         return not self.backprop_to_state
 
     def returns(self, logits: Tensor, episode: Episode) -> Tensor:
-        """Return the returns (B*M, N) of logits (B*M, T, classes) for the targets of an episode."""
+        """Return the returns (B*M, N) of the choices of each rollout, from logits (B*M, T, classes) and targets."""
         rewards = policy_gradient.rewards(logits, episode.targets, self.reward)
         return policy_gradient.returns(rewards, episode.log_probs.shape[1], self.reward_at, self.discount, episode.mask)
 

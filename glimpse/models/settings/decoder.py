@@ -18,13 +18,13 @@ class DecoderSettings(Settings):
     state_dim: int = 256
     """Size of the hidden state."""
     dropout: float = 0.0
-    """Dropout probability of the output."""
+    """Dropout probability of the inputs of the output layers."""
     gate: bool = True
-    """Whether a gate scales the context vector."""
+    """Whether a learned gate scales the context vector, as in Show, Attend and Tell."""
     min_count: int = 1
     """Minimum number of occurrences in the training captions or translations for a word to be in the vocabulary."""
     max_length: int = 20
-    """Maximum number of words of a caption or translation, its end included."""
+    """Maximum number of words of a caption or translation, including the end token."""
 
     def check(self) -> None:
         """Check the ranges."""

@@ -20,7 +20,7 @@ class EncoderSettings(Settings):
     self_attention_layers: int = 0
     """Layers of self-attention over the annotations, trained even if the encoder is frozen; 0: none."""
     num_heads: int = 4
-    """Heads of a self-attention layer; they divide the size of an annotation evenly."""
+    """Number of heads of a self-attention layer; must divide the size of an annotation."""
 
     def check(self) -> None:
         """Check the ranges."""
@@ -85,7 +85,7 @@ class SmallEncoderSettings(ImageEncoderSettings):
     channels: int = 16
     """Channels of the first convolution; the next two have 2 and 4 times as many."""
     stride: Literal[8, 12] = 12
-    """Pixels from one annotation to the next."""
+    """Distance between neighboring annotations, in pixels."""
     pixel_mean: float = 0.0
     """Subtracted from the image."""
     pixel_std: float = 1.0
@@ -119,7 +119,7 @@ class BackboneSettings(ImageEncoderSettings):
     kind: Literal["backbone"] = "backbone"
     """A classification network of torchvision or timm, without its classifier."""
     name: str = "vgg19"
-    """A network of torchvision, such as vgg19, or timm:NAME, one of timm."""
+    """Name of a torchvision network, such as vgg19, or timm:NAME for a network of timm."""
     weights: str | None = "default"
     """default: the pretrained weights that the library downloads; a file; or null: random weights."""
     unfreeze_epoch: int | None = None
@@ -183,7 +183,7 @@ class SentenceEncoderSettings(EncoderSettings):
     dropout: float = 0.0
     """Dropout probability of the word embeddings and of the annotations."""
     min_count: int = 1
-    """Minimum occurrences of a word in the training sources to be known; above 1, training has unknown words too."""
+    """Minimum occurrences for a word to be in the source vocabulary; above 1, unknown words occur in training too."""
 
     def check(self) -> None:
         """Check the ranges."""

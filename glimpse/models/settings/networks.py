@@ -15,13 +15,13 @@ class NetworkSettings(Settings):
 
     group = "network"
     what: Literal["fc", "conv"] = "conv"
-    """The "what" path: the paper's fully connected layer, or convolutions before it."""
+    """The "what" path, from patches to features: the paper's fully connected layer, or convolutions before it."""
     what_dim: int = 128
-    """Size of the "what" features."""
+    """Size of the features of the patches ("what")."""
     where_dim: int = 128
-    """Size of the "where" features."""
+    """Size of the features of the location ("where")."""
     glimpse_dim: int = 256
-    """Size of the glimpse vector that combines them."""
+    """Size of the glimpse vector, which combines "what" and "where"."""
     conv_channels: int = 32
     """Channels of the convolutions of the "what" path; the first has half as many."""
     conv_layers: int = 4
@@ -33,9 +33,9 @@ class NetworkSettings(Settings):
     readout: Literal["last", "state_memory"] = "last"
     """Classify from the last hidden state, or from it and a context vector read from all states so far."""
     memory_scorer: ScorerName = "additive"
-    """readout state_memory: the score function of the attention over states."""
+    """With readout state_memory: score function of the attention over states."""
     memory_scorer_dim: int = 128
-    """readout state_memory: dimension of additive and scaled dot-product scores."""
+    """With readout state_memory: key size of additive and scaled dot-product scores."""
     halting_unit: bool = False
     """Whether to train a halting unit, which predicts when to stop; it does not affect glimpses or predictions."""
     pixel_mean: float = 0.0

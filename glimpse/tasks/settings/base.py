@@ -18,11 +18,11 @@ class Config(Settings):
     no_read: ClassVar[str] = ""
     """Shown in place of the read mode in tables of results, for models without attention."""
     seed: int = 0
-    """Seed of all random numbers: initial weights, data, sampled places, dropout."""
+    """Seed of all random numbers: initial weights, data, sampling, dropout."""
     model: str
     """The model."""
     init_from: str | None = None
-    """Run folder, or name of a shipped model, whose weights to start from; null: random weights."""
+    """Run folder, or name of a shipped model, whose weights initialize the model; null: random weights."""
 
     if TYPE_CHECKING:  # groups that every config has; subclasses declare them with their own types
         data: DataSettings

@@ -56,10 +56,10 @@ class RecurrentAttentionConfig(ClassificationConfig):
     """The settings of a recurrent attention model, which takes glimpses of an image and classifies it after each."""
 
     model: Literal["recurrent_attention"] = "recurrent_attention"
-    """Recurrent attention: takes glimpses of an image one after the other, and classifies it after each."""
+    """Recurrent attention: takes glimpses of an image one after another, and predicts the class after each."""
     read: ReadMode = "hard"
-    """hard: sample the place of each glimpse, and train by `estimator`; soft: read the expectation under the attention,
-    and train by back-propagation."""
+    """hard: sample the location of each glimpse, trained with `estimator`; soft: read the expectation over locations,
+    trained by back-propagation."""
     num_glimpses: int = 6
     """Number T of glimpses per image."""
     data: Annotated[ImageDataSettings, Group(DATASETS, default="cluttered")]

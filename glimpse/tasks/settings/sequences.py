@@ -32,8 +32,8 @@ class SequenceConfig(Config):
     """The settings of an encoder-decoder that generates text word by word."""
 
     read: ReadMode = "hard"
-    """hard: sample one annotation per word, and train by `estimator`; soft: read the expectation under the attention,
-    and train by back-propagation."""
+    """hard: sample one annotation per word, trained with `estimator`; soft: read the weighted sum of all annotations,
+    trained by back-propagation."""
 
     if TYPE_CHECKING:
         encoder: EncoderSettings
@@ -85,11 +85,11 @@ class SequenceConfig(Config):
 
 @MODELS.register("captioner")
 class CaptioningConfig(SequenceConfig):
-    """The settings of a captioner: an image encoder computes a map of annotations, and a decoder attends to it."""
+    """The settings of a captioner: an image encoder computes a grid of annotations, and a decoder attends to it."""
 
     task = "captioning"
     model: Literal["captioner"] = "captioner"
-    """Image captioning: an encoder computes a map of annotations, and a decoder attends to it for each word."""
+    """Image captioning: an encoder computes a grid of annotations, and a decoder attends to it for each word."""
     data: Annotated[CaptionDataSettings, Group(DATASETS, default="digit_captions")]
     encoder: Annotated[ImageEncoderSettings, Group(ENCODERS, default="small")]
     decoder: DecoderSettings
