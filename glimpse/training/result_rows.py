@@ -99,7 +99,7 @@ def config_and_overrides(run: Run, *, repository: Path = REPOSITORY) -> tuple[st
         values = {key: own[key] for key in missing if key in own and key not in settings}
         values = {key: value for key, value in values.items() if key not in default or value != default[key]}
         if not values:
-            raise RunError(f"no command line has the settings of {run}: {', '.join(missing)}")
+            raise RunError(f"cannot write a command line with the settings of {run}: {', '.join(missing)}")
         kinds = {key: value for key, value in values.items() if key == "model" or key.endswith(".kind")}
         for key, value in (kinds or values).items():
             settings[key] = [f"--{key}", value if isinstance(value, str) else json.dumps(value)]

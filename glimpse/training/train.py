@@ -111,7 +111,7 @@ def _print_result(run: Run, task: Task, scores: Scores, epoch: int) -> None:
     """Print the test scores, and the commands that usually come next."""
     table, note = task.test_table(scores)
     count = scores.as_dict()[f"{task.noun}s"]
-    print(f"\nTest, {count:,} {task.noun}s, weights of epoch {epoch} (the best in validation){note}:\n")
+    print(f"\nTest, {count:,} {task.noun}s, weights of epoch {epoch} (the best on the validation set){note}:\n")
     print(table.text())
     print(f"\nRun folder: {run.folder}\n\nNext:")
     for command in task.next_commands(run):

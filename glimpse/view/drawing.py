@@ -171,7 +171,7 @@ def draw_patches(axes: Axes, patches: Sequence[ImageLike] | np.ndarray, vertical
     images = [to_pixels(patch) for patch in patches]
     height, width = images[0].shape[:2]
     if any(image.shape[:2] != (height, width) for image in images):
-        raise ValueError(f"patches must have one size, got {', '.join(str(image.shape[:2]) for image in images)}")
+        raise ValueError(f"patches must have the same size, got {', '.join(str(image.shape[:2]) for image in images)}")
     gap = max(1, width // 8)
     down, right = (height + gap, 0) if vertical else (0, width + gap)
     last = len(images) - 1

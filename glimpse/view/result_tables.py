@@ -37,7 +37,7 @@ class Published(NamedTuple):
 
 
 def estimate(rows: Sequence[Row]) -> Estimate | None:
-    """Estimate the mean with its interval: Student's over several runs, of one run its own, or None if unknown."""
+    """The mean and its interval: Student's t over several runs; a single run's own interval, None if unknown."""
     if len(rows) > 1:
         mean, low, high = over_seeds([row.value for row in rows])
         return Estimate(mean, max(0.0, low), min(100.0, high) if rows[0].metric.endswith("%") else high)

@@ -40,7 +40,7 @@ def write_frames(
         raise ConfigError(f"an animation must be a .gif or an .mp4 file, got {path}")
     for name, value in (("seconds", seconds), ("hold", hold)):
         if not 0.02 <= value <= 60:
-            raise ConfigError(f"{name} must be from 0.02 to 60, got {value}")
+            raise ConfigError(f"{name} must be in [0.02, 60], got {value}")
     times = [round(100 * value) for length in lengths for value in [seconds] * (length - 1) + [hold]]
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:

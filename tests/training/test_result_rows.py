@@ -274,7 +274,7 @@ class Unreachable(type(Config())):
 def test_settings_without_a_command_are_refused(tmp_path):
     Run.create(Config(), name="default", metadata={}, folder=tmp_path / "run")
     run = Run(tmp_path / "run", Unreachable())
-    with pytest.raises(RunError, match=r"no command line has the settings of .*run: sensor\.lens"):
+    with pytest.raises(RunError, match=r"cannot write a command line with the settings of .*run: sensor\.lens"):
         config_and_overrides(run)
 
 

@@ -103,7 +103,7 @@ def test_invalid_images(image, message):
 
 
 def test_patches_must_have_one_size():
-    with pytest.raises(ValueError, match=r"patches must have one size, got \(9, 13\), \(16, 16\)"):
+    with pytest.raises(ValueError, match=r"patches must have the same size, got \(9, 13\), \(16, 16\)"):
         draw_patches(Figure().add_subplot(), [GRAY, EVERY_LEVEL])
 
 
