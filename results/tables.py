@@ -17,13 +17,13 @@ from glimpse.training.zoo import shipped_models
 from glimpse.view.result_tables import (
     Published,
     ablation_table,
-    captions_table,
+    caption_results,
     commands_table,
-    early_exit_table,
+    early_exit_results,
     fill,
     main_table,
     section_table,
-    translation_table,
+    translation_results,
 )
 from glimpse.view.tables import Table
 
@@ -83,9 +83,9 @@ def make_tables(file: Path) -> dict[str, Table]:
         "paper": section_table(rows, "paper", "The paper's own recipe"),
         "ablation": ablation_table(rows),
         "parts": section_table(rows, "parts", "Other parts in the default model"),
-        "early_exit": early_exit_table(rows),
-        "captions": captions_table(rows),
-        "translation": translation_table(rows),
+        "early_exit": early_exit_results(rows),
+        "captions": caption_results(rows),
+        "translation": translation_results(rows),
         "other": section_table(rows, "other", "Others"),
         "commands": commands_table(rows),
     }

@@ -15,17 +15,19 @@ from glimpse.config.arguments import read_arguments, split_arguments
 from glimpse.config.index import Owner, setting_index, setting_names
 from glimpse.config.messages import describe_type, no_such, plain_repr
 from glimpse.config.registry import Registry, choose
-from glimpse.config.schema import FORMAT, Settings, as_tuple
+from glimpse.config.schema import CONFIG_FORMAT, Settings, as_tuple
 from glimpse.config.upgrade import Entry
 from glimpse.config.yaml_text import read_settings
 from glimpse.errors import ConfigError
 
-__all__ = ["load", "setting_index", "setting_names", "split_arguments"]
+__all__ = ["load_settings", "setting_index", "setting_names", "split_arguments"]
 
 C = TypeVar("C", bound=Settings)
 
 
-def load(models: Registry[type[C]], default: str, arguments: Sequence[str], *, file: str | Path | None = None) -> C:
+def load_settings(
+    models: Registry[type[C]], default: str, arguments: Sequence[str], *, file: str | Path | None = None
+) -> C:
     """Load a config from a file, or the defaults, and overrides.
 
     If an override selects another model, or another kind of a group, than the file does, the file's settings of its own
@@ -189,8 +191,8 @@ def _read_file(file: str | Path) -> list[Entry]:
     entries = read_settings(file)
     given = {entry.key: entry.value for entry in entries}
     version = given.get("format")
-    if version not in (None, *range(1, FORMAT + 1)):
-        raise ConfigError(f"{file} is of format {version}, this version of the package reads 1 to {FORMAT}")
+    if version not in (None, *range(1, CONFIG_FORMAT + 1)):
+        raise ConfigError(f"{file} is of format {version}, this version of the package reads 1 to {CONFIG_FORMAT}")
     if upgrade.is_resolved_v1(given):
         return upgrade.complete_v1(entries, str(file))
     return [entry for entry in entries if entry.key != "format"]

@@ -33,7 +33,7 @@ from glimpse.config.registry import Registry, choose
 from glimpse.config.yaml_text import write_yaml
 from glimpse.errors import ConfigError
 
-FORMAT = 2  # of the config.yaml of a run; files without a format number are of format 1
+CONFIG_FORMAT = 2  # of the config.yaml of a run; files without a format number are of format 1
 
 
 class Settings(BaseModel):
@@ -168,7 +168,7 @@ class Settings(BaseModel):
                 return {name: plain(getattr(value, name)) for name in type(value).model_fields}
             return list(value) if isinstance(value, tuple) else value
 
-        return write_yaml({"format": FORMAT, **plain(self)})
+        return write_yaml({"format": CONFIG_FORMAT, **plain(self)})
 
     @classmethod
     def _config_error(cls, error: Any, values: Mapping[str, Any]) -> ConfigError:

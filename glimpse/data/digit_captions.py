@@ -19,7 +19,7 @@ import torch
 from glimpse.data.base import Splits, little_endian, ordered_batches, shuffled_batches
 from glimpse.data.captions import GROUP_SIZE, CaptionBatch, CaptionDataset, batches_by_length, check_training_split
 from glimpse.data.cluttered_mnist import ClutteredMNIST, Layout
-from glimpse.data.digit_grammar import MAX_DIGITS, Digit, Scene, captions_of
+from glimpse.data.digit_grammar import MAX_DIGITS, Digit, DigitScene, captions_of
 from glimpse.data.mnist import SPLITS, Split, load_mnist
 from glimpse.data.vocabulary import Tokens
 from glimpse.seeding import Stream, below, random_bits
@@ -210,7 +210,7 @@ class DigitCaptions(CaptionDataset):
             for scene, bits in zip(self._grammar_scenes(scenes), scenes.wording.tolist(), strict=True)
         ]
 
-    def _grammar_scenes(self, scenes: Scenes) -> Iterator[Scene]:
+    def _grammar_scenes(self, scenes: Scenes) -> Iterator[DigitScene]:
         """The labels and boxes of the digits of each scene."""
         labels = self._labels[scenes.layout.digits].tolist()
         corners = scenes.layout.digit_corners.tolist()

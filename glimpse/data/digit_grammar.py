@@ -45,7 +45,7 @@ class Digit(NamedTuple):
     y1: float
 
 
-Scene = tuple[Digit, ...]
+DigitScene = tuple[Digit, ...]
 
 
 class Noun(NamedTuple):
@@ -154,7 +154,7 @@ def parse(words: Tokens) -> Claims | None:
     return None if wrong_verb in phrases else Claims(tuple(nouns), tuple(relations))
 
 
-def judge(words: Tokens, scene: Scene, canvas: tuple[int, int]) -> Verdict:
+def judge(words: Tokens, scene: DigitScene, canvas: tuple[int, int]) -> Verdict:
     """Check whether a sentence is grammatical, complete and true of a scene.
 
     Args:
@@ -188,7 +188,7 @@ def digit_mentions(words: Tokens) -> list[tuple[int, int]]:
     return mentions
 
 
-def captions_of(scene: Scene, canvas: tuple[int, int], bits: Sequence[int]) -> list[Tokens]:
+def captions_of(scene: DigitScene, canvas: tuple[int, int], bits: Sequence[int]) -> list[Tokens]:
     """Sample true captions of a scene, each of which names every digit once, in at most `MAX_WORDS` words.
 
     Digits are named in reading order (by row of the grid, then from left to right), in some captions in reverse. Digits
@@ -215,7 +215,7 @@ def captions_of(scene: Scene, canvas: tuple[int, int], bits: Sequence[int]) -> l
     return captions
 
 
-def _check(scene: Scene) -> None:
+def _check(scene: DigitScene) -> None:
     if not 1 <= len(scene) <= MAX_DIGITS:
         raise ValueError(f"scene must have 1 to {MAX_DIGITS} digits, got {len(scene)}")
 
@@ -236,7 +236,7 @@ def _relation_holds(first: Digit, direction: Direction, second: Digit) -> bool:
     return along >= MARGIN and along >= abs(across)
 
 
-def _hold(claims: Claims, digits: Scene, canvas: tuple[int, int]) -> bool:
+def _hold(claims: Claims, digits: DigitScene, canvas: tuple[int, int]) -> bool:
     """Whether all statements hold if these digits, in this order, are the ones named."""
     remaining = iter(digits)
     groups = [[next(remaining) for _ in range(noun.number)] for noun in claims.nouns]
@@ -275,7 +275,7 @@ def _sentence(wording: Wording) -> Tokens:
     return tuple(words)
 
 
-def _wordings(scene: Scene, canvas: tuple[int, int]) -> list[Wording]:
+def _wordings(scene: DigitScene, canvas: tuple[int, int]) -> list[Wording]:
     """All wordings of a scene, in a fixed order; some sentences may be longer than `MAX_WORDS`."""
     ordered = sorted(scene, key=lambda digit: (_cell(digit, canvas)[0], digit.x0 + digit.x1, digit.y0 + digit.y1))
     by_label: dict[int, list[Digit]] = {}

@@ -29,7 +29,7 @@ from glimpse.losses.classification import correct, log_likelihood
 
 First = Literal["center", "random"]
 Motion = Literal["absolute", "relative", "bounded"]
-Reward = Literal["final", "accuracy", "log_likelihood"]
+RewardName = Literal["final", "accuracy", "log_likelihood"]
 NEEDS_SCORES = ("log_likelihood",)  # rewards that need class probabilities, which a label does not give
 
 # Scores in [-1, 1] then reach probabilities of 1 - 1e-6; as a power of two it adds no rounding error.
@@ -64,7 +64,7 @@ class GlimpseRules:
         max_stride: float = 0.5,
         margin: float = 0.0,
         answer: Answer = "label",
-        reward: Reward = "final",
+        reward: RewardName = "final",
         step_cost: float = 0.0,
         stop: bool = False,
         flat: bool = False,
@@ -76,7 +76,7 @@ class GlimpseRules:
             ("first", first, First),
             ("motion", motion, Motion),
             ("answer", answer, Answer),
-            ("reward", reward, Reward),
+            ("reward", reward, RewardName),
         ):
             if choice not in get_args(valid):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(valid))}, got {choice!r}")

@@ -140,7 +140,7 @@ def select_examples(
         return matches.nonzero().flatten().tolist()[:count]
 
     wrong_confidence = torch.stack(
-        [confidence(outcome).where(~outcome.correct[:, -1], -1.0) for outcome in outcomes]
+        [final_confidence(outcome).where(~outcome.correct[:, -1], -1.0) for outcome in outcomes]
     ).amax(0)
     if mistakes:
         return _alternate(wrong_confidence, matches, targets)[:count]
@@ -157,7 +157,7 @@ def likelihood(outcome: ClassifierOutcome) -> Tensor:
     return probabilities.gather(-1, targets.view(-1, 1, 1).expand(-1, probabilities.shape[1], 1)).squeeze(-1)
 
 
-def confidence(outcome: ClassifierOutcome) -> Tensor:
+def final_confidence(outcome: ClassifierOutcome) -> Tensor:
     """The probability of the last prediction, correct or not: (I,)."""
     return metrics.confidence(outcome.probabilities[:, -1].double(), outcome.targets.is_floating_point())
 

@@ -63,7 +63,7 @@ def accuracy(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 @reward("log_likelihood")
-def log_likelihood(logits: Tensor, targets: Tensor) -> Tensor:
+def target_log_likelihood(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the log-likelihood of the target."""
     return losses.log_likelihood(logits, targets)
 
@@ -98,7 +98,7 @@ def rewards(logits: Tensor, targets: Tensor, reward: str = "accuracy") -> Tensor
 
     Args:
         logits: (B, T, classes).
-        targets: See `classification.log_likelihood`.
+        targets: See `classification.target_log_likelihood`.
         reward: A key of `REWARDS`.
     """
     return REWARDS[reward].compute(logits.detach(), targets)

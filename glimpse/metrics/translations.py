@@ -39,7 +39,7 @@ class TranslationScores:
 
     sentences: int
     exact: float  # fraction of translations that are identical to a reference
-    bleu: float  # in [0, 1]
+    translation_bleu: float  # in [0, 1]
     aligned: bool  # whether the data has alignments
     on_span: float | None  # of the aligned words, the fraction whose largest weight is on one of their source words
     by_length: dict[str, float]  # by number of source words, such as "6-10": exact if aligned, else BLEU
@@ -51,11 +51,11 @@ class TranslationScores:
         aligned = any(translation.pair.alignment_spans for translation in translations)
         on_span = [word for translation in translations for word in _on_span(translation)] if aligned else []
         groups = by_length([translation.pair for translation in translations])
-        score = _exact if aligned else bleu
+        score = _exact if aligned else translation_bleu
         return cls(
             sentences=len(translations),
             exact=_exact(translations),
-            bleu=bleu(translations),
+            translation_bleu=translation_bleu(translations),
             aligned=aligned,
             on_span=sum(on_span) / len(on_span) if on_span else None,
             by_length={lengths: score([translations[row] for row in rows]) for lengths, rows in groups.items()},
@@ -63,7 +63,7 @@ class TranslationScores:
 
     def as_dict(self) -> dict[str, Any]:
         """See `Scores`."""
-        scores: dict[str, Any] = {"sentences": self.sentences, "exact": self.exact, "BLEU": self.bleu}
+        scores: dict[str, Any] = {"sentences": self.sentences, "exact": self.exact, "BLEU": self.translation_bleu}
         if self.aligned:
             scores["on_span"] = self.on_span
         score = "exact" if self.aligned else "BLEU"
@@ -78,7 +78,7 @@ def by_length(pairs: Sequence[SentencePair]) -> dict[str, list[int]]:
     return {f"{group * BUCKET + 1}-{(group + 1) * BUCKET}": rows for group, rows in sorted(groups.items())}
 
 
-def bleu(translations: Sequence[Translation]) -> float:
+def translation_bleu(translations: Sequence[Translation]) -> float:
     """Corpus BLEU in [0, 1]; see `TranslationScores`."""
     return corpus_bleu(translations).score / 100
 

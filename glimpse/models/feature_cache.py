@@ -38,7 +38,7 @@ from glimpse.files import write_atomically
 from glimpse.models.image_encoders import Encoder
 from glimpse.models.inference import evaluating
 
-FORMAT = "glimpse-features-1"
+CACHE_FORMAT = "glimpse-features-1"
 NUMBER = np.dtype("<f2")
 _METADATA, _DONE, _LOCK = "features.json", "done.json", ".lock"
 _SYNC_INTERVAL = 256  # images from one fsync to the next
@@ -133,7 +133,7 @@ class _Cache:
         self.shape = (math.prod(encoder.grid(height, width)), encoder.out_dim)  # L, A
         self.image_bytes = math.prod(self.shape) * NUMBER.itemsize
         self.metadata = {
-            "format": FORMAT,
+            "format": CACHE_FORMAT,
             "encoder": name,
             "weights": _hash_weights(encoder),
             "places and size of an annotation": list(self.shape),

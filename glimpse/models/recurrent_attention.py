@@ -103,7 +103,7 @@ class LearnedPolicy:
 
 
 class RecurrentAttention(nn.Module):
-    """Classifies an image after each of T glimpses; a `rollout.Classifier`."""
+    """Classifies an image after each of T glimpses."""
 
     attends = True
 

@@ -7,7 +7,7 @@ location (2 on the plane), D state, E glimpse vector, L cells of the grid.
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from glimpse.attention.annotation import Annotations
 from glimpse.attention.distributions import Noise
@@ -155,41 +155,3 @@ class Policy(Protocol):
 
     def __call__(self, t: int, state: State, scene: Scene) -> Reading[Any]:
         """Read glimpse t, counted from 0."""
-
-
-class Classifier(Protocol):
-    """The interface that recurrent attention and whole-image networks share."""
-
-    attends: bool  # whether it takes glimpses; otherwise it reads the whole image
-
-    @property
-    def mode(self) -> ReadMode | None:
-        """The read mode of a rollout unless it is given another; None for a whole-image network."""
-
-    @property
-    def needs_boxes(self) -> bool:
-        """Whether it needs the boxes of the digits."""
-
-    @property
-    def is_random(self) -> bool:
-        """Whether a rule places glimpses at random, even if no choice is sampled."""
-
-    @property
-    def num_choices(self) -> int:
-        """Number N of glimpses that attention places."""
-
-    def attention_parameters(self) -> list[nn.Parameter]:
-        """The parameters of the attention that places glimpses."""
-
-    def forward(
-        self,
-        images: Tensor,
-        *,
-        mode: ReadMode | None = None,
-        sample: bool = True,
-        noise: Noise | None = None,
-        boxes: Tensor | None = None,
-        locations: Tensor | None = None,
-        straight_through: bool = False,
-    ) -> Rollout:
-        """Predict class logits: after each glimpse, or once for a whole-image network."""

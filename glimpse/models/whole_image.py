@@ -23,7 +23,7 @@ NetworkKind = Literal["cnn", "mlp"]
 
 
 class WholeImage(nn.Module):
-    """A feed-forward network over the whole image; a `rollout.Classifier`."""
+    """A feed-forward network over the whole image."""
 
     attends = False
     mode: ReadMode | None = None

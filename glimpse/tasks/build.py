@@ -6,13 +6,11 @@ import torch
 
 from glimpse.data import Dataset
 from glimpse.data.settings import DataSettings
+from glimpse.evaluation.classify import Classifier
 from glimpse.models.encoder_decoder import Captioner, Translator
 from glimpse.models.glimpses import GLIMPSES
 from glimpse.models.recurrent_attention import FixedPolicy, LearnedPolicy, RecurrentAttention
-from glimpse.models.whole_image import WholeImage
 from glimpse.tasks.settings import CaptioningConfig, ClassificationConfig, RecurrentAttentionConfig, TranslationConfig
-
-Classifier = RecurrentAttention | WholeImage
 
 
 def build_data(settings: DataSettings) -> Any:

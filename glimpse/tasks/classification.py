@@ -13,13 +13,13 @@ from glimpse.attention.distributions import Noise
 from glimpse.data import Batch, Dataset, Splits
 from glimpse.distributed import Processes
 from glimpse.errors import RunError
-from glimpse.evaluation.classify import ClassificationScores, TrainedClassifier, score
+from glimpse.evaluation.classify import ClassificationScores, Classifier, TrainedClassifier, score
 from glimpse.evaluation.result_rows import ERROR, percent
 from glimpse.losses.estimators import Context, Episode, Terms
 from glimpse.losses.settings import ClassificationLossSettings
 from glimpse.models.rollout import Rollout
 from glimpse.tasks.base import TASKS, update_running_mean
-from glimpse.tasks.build import Classifier, build_data, build_model, make_model
+from glimpse.tasks.build import build_data, build_model, make_model
 from glimpse.tasks.classification_commands import ClassificationCommands
 from glimpse.tasks.settings import ClassificationConfig
 from glimpse.view.tables import Table, score_table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from glimpse.distributed import Processes
 from glimpse.errors import ConfigError
-from glimpse.evaluation.classify import ClassificationScores, evaluate_classifier
+from glimpse.evaluation.classify import ClassificationScores, Classifier, evaluate_classifier
 from glimpse.evaluation.comparison import rollout_modes
 from glimpse.evaluation.early_exit import exit_curves
 from glimpse.evaluation.gradient_variance import measure
@@ -16,11 +16,10 @@ from glimpse.evaluation.result_rows import EARLY_EXIT_METRICS, percent
 from glimpse.losses.estimators.reinforce import Reinforce
 from glimpse.metrics.statistics import wilson_interval
 from glimpse.tasks.base import Task
-from glimpse.tasks.build import Classifier
 from glimpse.tasks.classification_report import write_report
 from glimpse.tasks.classification_runs import compare_runs, greedy_outcome, load_glimpse_runs, load_runs, trace_runs
 from glimpse.tasks.settings import ClassificationConfig
-from glimpse.view.comparison import comparison_tables, group_rows, paired_rows, run_rows, to_csv
+from glimpse.view.comparison import comparison_tables, group_rows, paired_rows, rows_to_csv, run_rows
 from glimpse.view.comparison_figure import draw_comparison
 from glimpse.view.coverage import draw_coverage
 from glimpse.view.early_exit import early_exit_lines, early_exit_rows
@@ -87,11 +86,11 @@ class ClassificationCommands(Task[ClassificationConfig, Classifier, Classificati
     def compare(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
         """See `Task`."""
         comparison, _, _ = compare_runs(cls, runs, options, processes)
-        rows = {"comparison.csv": to_csv(group_rows(comparison)), "runs.csv": to_csv(run_rows(comparison))}
+        rows = {"comparison.csv": rows_to_csv(group_rows(comparison)), "runs.csv": rows_to_csv(run_rows(comparison))}
         if any(group.exit_curves() for group in comparison.groups):
-            rows["stopping.csv"] = to_csv(early_exit_rows(comparison))
+            rows["stopping.csv"] = rows_to_csv(early_exit_rows(comparison))
         if len(comparison.groups) > 1:
-            rows["paired.csv"] = to_csv(paired_rows(comparison))
+            rows["paired.csv"] = rows_to_csv(paired_rows(comparison))
         publish(options.out, tables=comparison_tables(comparison), rows=rows, figure=draw_comparison(comparison))
 
     @classmethod

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
-from glimpse.config.schema import FORMAT, Group, OneOf, Settings
+from glimpse.config.schema import CONFIG_FORMAT, Group, OneOf, Settings
 from glimpse.tasks.settings import DEFAULT_MODEL, MODELS
 
 
@@ -40,7 +40,10 @@ def json_schema() -> dict[str, Any]:
         definition.pop("required", None)
         for name, group in config.groups().items():
             definition["properties"][name] = _group(group)
-        definition["properties"]["format"] = {"const": FORMAT, "description": "Format of the config.yaml of a run."}
+        definition["properties"]["format"] = {
+            "const": CONFIG_FORMAT,
+            "description": "Format of the config.yaml of a run.",
+        }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Config of glimpse",

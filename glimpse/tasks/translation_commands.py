@@ -23,8 +23,8 @@ from glimpse.tasks.runs import check_given_once, check_run_count, check_same_dat
 from glimpse.tasks.sequences import SequenceTask
 from glimpse.tasks.settings import TranslationConfig
 from glimpse.view.alignment import draw_alignments
-from glimpse.view.by_length import draw_lengths, group_rows, length_table, run_rows
-from glimpse.view.comparison import to_csv
+from glimpse.view.by_length import draw_lengths, length_group_rows, length_run_rows, length_table
+from glimpse.view.comparison import rows_to_csv
 from glimpse.view.output import publish, save_figure, save_page
 from glimpse.view.self_attention_maps import draw_self_attention, trace_self_attention
 from glimpse.view.tables import translation_table
@@ -69,7 +69,10 @@ class TranslationCommands(SequenceTask[TranslationConfig, Translator, Translatio
             device=processes.device,
             log=lambda text: print(text, file=sys.stderr),
         )
-        rows = {"comparison.csv": to_csv(group_rows(lengths)), "runs.csv": to_csv(run_rows(lengths))}
+        rows = {
+            "comparison.csv": rows_to_csv(length_group_rows(lengths)),
+            "runs.csv": rows_to_csv(length_run_rows(lengths)),
+        }
         publish(options.out, tables=[length_table(lengths)], rows=rows, figure=draw_lengths(lengths))
 
     @classmethod

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from glimpse.errors import RunError
 
-FORMAT = "glimpse-1"
+CHECKPOINT_FORMAT = "glimpse-1"
 
 
 def model_weights(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

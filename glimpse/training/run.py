@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from glimpse.errors import ConfigError, RunError
 from glimpse.files import write_atomically
 from glimpse.tasks.settings import Config, load_config
-from glimpse.training.checkpoint import FORMAT, load_into, model_weights
+from glimpse.training.checkpoint import CHECKPOINT_FORMAT, load_into, model_weights
 from glimpse.training.provenance import provenance
 from glimpse.training.zoo import find_in_zoo, in_zoo, suggest_shipped
 
@@ -162,7 +162,7 @@ class Run:
             RunError: If it cannot be written; the previous checkpoint is kept.
         """
         tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
-        content = save(tensors, {"format": FORMAT, "state": json.dumps(state)})
+        content = save(tensors, {"format": CHECKPOINT_FORMAT, "state": json.dumps(state)})
         try:
             write_atomically(self.folder / name, content)
         except OSError as error:
@@ -180,8 +180,8 @@ class Run:
         try:
             with safe_open(path, "pt") as file:
                 header = file.metadata() or {}
-                if header.get("format") != FORMAT:
-                    raise RunError(f"{path} is not a checkpoint of this package ({FORMAT})")
+                if header.get("format") != CHECKPOINT_FORMAT:
+                    raise RunError(f"{path} is not a checkpoint of this package ({CHECKPOINT_FORMAT})")
                 return {key: file.get_tensor(key) for key in file.keys()}, json.loads(header["state"])
         except (SafetensorError, OSError, ValueError, KeyError) as error:
             raise RunError(f"{path} is broken: {error}") from error

@@ -30,7 +30,7 @@ def length_table(lengths: LengthComparison) -> Table:
     )
 
 
-def run_rows(lengths: LengthComparison) -> Iterator[dict[str, Any]]:
+def length_run_rows(lengths: LengthComparison) -> Iterator[dict[str, Any]]:
     """Yield a row for each run and length group; the interval is over sentences."""
     for group in lengths.groups:
         for run in group.runs:
@@ -39,7 +39,7 @@ def run_rows(lengths: LengthComparison) -> Iterator[dict[str, Any]]:
                 yield {**columns, **_row(lengths, words, count, run.scores[words])}
 
 
-def group_rows(lengths: LengthComparison) -> Iterator[dict[str, Any]]:
+def length_group_rows(lengths: LengthComparison) -> Iterator[dict[str, Any]]:
     """Yield a row for each group of runs and length group; the interval is over seeds if there are several runs."""
     for group in lengths.groups:
         for words, count in lengths.counts.items():

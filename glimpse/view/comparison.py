@@ -190,7 +190,7 @@ def paired_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
         yield {"config": other.name, "against": first.name, **comparison.against(other, first)._asdict()}
 
 
-def to_csv(rows: Iterable[dict[str, Any]]) -> str:
+def rows_to_csv(rows: Iterable[dict[str, Any]]) -> str:
     """Format rows as CSV with a header; None becomes an empty cell."""
     lines = list(rows)
     text = io.StringIO()

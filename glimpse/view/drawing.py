@@ -57,7 +57,7 @@ def scale_color(scale: int) -> str:
     return SCALE_COLORS[scale % len(SCALE_COLORS)]
 
 
-def to_pixels(image: ImageLike) -> np.ndarray:
+def to_array(image: ImageLike) -> np.ndarray:
     """Convert an image to floats in [0, 1] of shape (H, W) if it is gray, else (H, W, 3).
 
     Raises:
@@ -90,13 +90,13 @@ def to_pixels(image: ImageLike) -> np.ndarray:
 
 def fade(image: ImageLike) -> np.ndarray:
     """Convert an image to dark gray (H, W), so that colors drawn over it stand out."""
-    pixels = to_pixels(image)
+    pixels = to_array(image)
     return FADED_BRIGHTNESS * (pixels.mean(-1) if pixels.ndim == 3 else pixels)
 
 
 def draw_image(axes: Axes, image: ImageLike) -> None:
     """Draw an image; the unit of both axes is one pixel."""
-    pixels = to_pixels(image)
+    pixels = to_array(image)
     height, width = pixels.shape[:2]
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=1, extent=(0, width, height, 0))
     axes.set(xticks=[], yticks=[], xlim=(0, width), ylim=(height, 0))
@@ -168,7 +168,7 @@ def draw_patches(axes: Axes, patches: Sequence[ImageLike] | np.ndarray, vertical
         patches: K images of one size, such as an array (K, G, G, C); the finest scale first.
         vertical: Whether to draw them in a column.
     """
-    images = [to_pixels(patch) for patch in patches]
+    images = [to_array(patch) for patch in patches]
     height, width = images[0].shape[:2]
     if any(image.shape[:2] != (height, width) for image in images):
         raise ValueError(f"patches must have the same size, got {', '.join(str(image.shape[:2]) for image in images)}")

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from glimpse.errors import ConfigError
 from glimpse.files import write_atomically
-from glimpse.view.page import write_report
+from glimpse.view.page import write_page
 from glimpse.view.tables import Table
 
 
@@ -30,7 +30,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 def save_page(html: str, path: Path, *, size: bool = True) -> None:
     """Write a page, and print its path and optionally its size."""
-    write_report(path, html)
+    write_page(path, html)
     print(f"Wrote {path} ({len(html.encode()) / 1e6:.1f} MB)" if size else f"Wrote {path}")
 
 

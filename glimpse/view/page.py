@@ -58,7 +58,7 @@ def render_page(
     )
 
 
-def write_report(path: str | Path, html: str) -> None:
+def write_page(path: str | Path, html: str) -> None:
     """Write a report.
 
     Raises:

@@ -90,7 +90,7 @@ def ablation_table(rows: Sequence[Row]) -> Table:
     return Table("Ablations", ["task", "change", ERROR, "difference in points", "runs"], lines, _notes(lines))
 
 
-def early_exit_table(rows: Sequence[Row]) -> Table:
+def early_exit_results(rows: Sequence[Row]) -> Table:
     """Make the table of results with early exit, with a row for each model and stopping signal."""
     lines = []
     for group in groups([row for row in rows if row.section == EARLY_EXIT]):
@@ -105,12 +105,12 @@ def early_exit_table(rows: Sequence[Row]) -> Table:
     return Table("Early exit", header, lines, [*_notes(lines), *([PICKED] if lines else [])])
 
 
-def captions_table(rows: Sequence[Row]) -> Table:
+def caption_results(rows: Sequence[Row]) -> Table:
     """Make the table of the scores of captioners."""
     return _sequence_table(rows, "captions", CAPTION_METRICS, "Captions")
 
 
-def translation_table(rows: Sequence[Row]) -> Table:
+def translation_results(rows: Sequence[Row]) -> Table:
     """Make the table of the scores of translators."""
     return _sequence_table(rows, "translation", TRANSLATION_METRICS, "Translation")
 

@@ -32,7 +32,9 @@ BRITISH = (
     r"(?:normal|optim|token|initial|summar|recogn|organ|minim|maxim|visual|random|general|standard|emphas)is(?:e|ed|es|ing|ation))\w*|"
     r"grey\w*"
 )
-PHRASES = r"has no say|have a say|left the numbers|the model's own way|by chance|left to chance|its kin\b|told otherwise"
+PHRASES = (
+    r"has no say|have a say|left the numbers|the model's own way|by chance|left to chance|its kin\b|told otherwise"
+)
 # Old names and values that are still read, and names of files that keep theirs.
 KEPT = {"glimpse/config/upgrade.py", "glimpse/__init__.py", "glimpse/envs/rules.py"}
 KEPT_WORDS = r"cluttered60_centre|random,centre,fc|aria-labelledby"

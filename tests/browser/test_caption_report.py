@@ -17,7 +17,7 @@ from support.tensors import draw_bytes
 
 from glimpse.view.caption_report import make_caption_report
 from glimpse.view.drawing import ATTENTION_COLOR, MAP_OPACITY, READ_COLOR
-from glimpse.view.page import write_report
+from glimpse.view.page import write_page
 from glimpse.view.tables import Table
 
 pytestmark = pytest.mark.browser
@@ -39,7 +39,7 @@ def address(tmp_path_factory):
     html = make_caption_report(
         title="Captions of images", intro="Words.", traces=TRACES, indices=[17, 4], tables=[table]
     )
-    write_report(path, html)
+    write_page(path, html)
     return path.as_uri()
 
 
@@ -215,7 +215,7 @@ def test_words_and_names_are_escaped(driver, tmp_path):
     trace = make_caption_trace("soft", captions=((strange, "b"),), name=strange, references=[[(strange,)]])
     table = Table(strange, ["", strange], [[strange, "1"]], [strange])
     html = make_caption_report(title=strange, intro=strange, traces=[trace], indices=[0], tables=[table])
-    write_report(tmp_path / "strange.html", html)
+    write_page(tmp_path / "strange.html", html)
     driver.get((tmp_path / "strange.html").as_uri())
     plain = " ".join(strange.split())
     assert driver.title == plain and find(driver, "h1").text == plain

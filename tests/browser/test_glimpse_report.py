@@ -15,7 +15,7 @@ from glimpse.data import Batch
 from glimpse.evaluation.glimpse_traces import trace_glimpses
 from glimpse.view.drawing import SCALE_COLORS, TRAIL_COLOR
 from glimpse.view.glimpse_report import make_report
-from glimpse.view.page import write_report
+from glimpse.view.page import write_page
 from glimpse.view.tables import Table
 
 pytestmark = pytest.mark.browser
@@ -58,7 +58,7 @@ def make_page(folder, salient=True):
         figures=[("A figure.", figure)],
     )
     path = folder / f"report-{salient}.html"
-    write_report(path, html)
+    write_page(path, html)
     return path.as_uri()
 
 

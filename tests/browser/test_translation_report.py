@@ -9,7 +9,7 @@ from support.browser import browser_log, emulated, find, find_all, point_at, pre
 from support.translations import PAIRS, WORDS, make_translation_trace
 
 from glimpse.view.drawing import ATTENTION_COLOR
-from glimpse.view.page import write_report
+from glimpse.view.page import write_page
 from glimpse.view.translation_report import make_translation_report
 
 pytestmark = pytest.mark.browser
@@ -30,7 +30,7 @@ return arguments[0].map((one) => [
 def address(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "translations.html"
     html = make_translation_report(title="Translated", intro="Words.", traces=ALIGNED, indices=[17, 4], tables=[])
-    write_report(path, html)
+    write_page(path, html)
     return path.as_uri()
 
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from glimpse.config import upgrade
-from glimpse.config.schema import FORMAT
+from glimpse.config.schema import CONFIG_FORMAT
 from glimpse.errors import ConfigError
 from glimpse.tasks.settings import CaptioningConfig, CNNConfig, Config, TranslationConfig, load_config
 
@@ -211,6 +211,6 @@ def test_upgraded_runs_are_written_in_the_current_format(write):
     for file in SHIPPED:
         config = load_config(file=file)
         text = config.to_yaml()
-        assert text.startswith(f"format: {FORMAT}\n")
+        assert text.startswith(f"format: {CONFIG_FORMAT}\n")
         assert load_config(file=write(text)) == config
     assert len(dict(Config().items())) < len(upgrade.V1_DEFAULTS)

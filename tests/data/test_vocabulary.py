@@ -87,7 +87,7 @@ def test_invalid_ids(token_id):
 
 
 def test_invalid_vocabularies():
-    with pytest.raises(ValueError, match="got more than once: a, b"):
+    with pytest.raises(ValueError, match="got duplicates: a, b"):
         Vocabulary(("b", "a", "c", "a", "b"))
     with pytest.raises(ValueError, match="must not be one of <pad>, .* got <end>"):
         Vocabulary(("a", "<end>"))

@@ -21,8 +21,8 @@ from glimpse.metrics.statistics import Estimate, wilson_interval
 from glimpse.metrics.translations import by_length
 from glimpse.tasks.translation import TranslationTask
 from glimpse.training.run import Run
-from glimpse.view.by_length import draw_lengths, group_rows, length_table, run_rows
-from glimpse.view.comparison import to_csv
+from glimpse.view.by_length import draw_lengths, length_group_rows, length_run_rows, length_table
+from glimpse.view.comparison import rows_to_csv
 
 TWO = LengthComparison(
     metric="error",
@@ -175,11 +175,11 @@ def test_the_table():
 
 
 def test_the_rows():
-    lines = to_csv(group_rows(TWO)).splitlines()
+    lines = rows_to_csv(length_group_rows(TWO)).splitlines()
     assert lines[0] == "config,runs,attention,split,source_words,sentences,metric,value,low,high,interval"
     assert lines[2] == "with,2,True,test,6-10,60,error,0.2,0.2,0.2,seeds"
     assert lines[4] == "without,1,False,test,1-5,40,error,0.5,0.4,0.6,sentences" and len(lines) == 7
-    lines = to_csv(run_rows(TWO)).splitlines()
+    lines = rows_to_csv(length_run_rows(TWO)).splitlines()
     assert lines[0] == "config,seed,run,attention,split,source_words,sentences,metric,value,low,high"
     assert lines[4] == "with,1,b,True,test,1-5,40,error,0.3,0.2,0.4" and len(lines) == 10
 

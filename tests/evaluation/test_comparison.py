@@ -23,7 +23,7 @@ from glimpse.tasks.classification_commands import load_runs
 from glimpse.tasks.settings import Config, load_config
 from glimpse.tasks.train_settings import TrainSettings
 from glimpse.training.load import open_runs
-from glimpse.view.comparison import comparison_tables, group_rows, paired_rows, run_rows, to_csv
+from glimpse.view.comparison import comparison_tables, group_rows, paired_rows, rows_to_csv, run_rows
 from glimpse.view.comparison_figure import draw_comparison
 from glimpse.view.drawing import LINE_COLORS, MIN_PERCENT
 from glimpse.view.early_exit import early_exit_rows
@@ -209,7 +209,7 @@ def test_tables_without_glimpses():
 
 
 def test_rows(comparison):
-    rows = list(csv.DictReader(io.StringIO(to_csv(run_rows(comparison)))))
+    rows = list(csv.DictReader(io.StringIO(rows_to_csv(run_rows(comparison)))))
     assert len(rows) == 2 * 3 * 3 + 3 + 1 + 2 * 4
     row = next(
         row for row in rows if (row["config"], row["seed"], row["mode"], row["glimpse"]) == ("hard", "1", "greedy", "3")
@@ -217,7 +217,7 @@ def test_rows(comparison):
     correct = comparison.groups[0].runs[1].outcomes["greedy"].correct
     assert float(row["error"]) == pytest.approx(1 - float(correct[:, 2].double().mean()))
     assert json.loads(row["images"]) == 60 and float(row["train_seconds"]) > 0
-    grouped = list(csv.DictReader(io.StringIO(to_csv(group_rows(comparison)))))
+    grouped = list(csv.DictReader(io.StringIO(rows_to_csv(group_rows(comparison)))))
     assert [row["interval"] for row in grouped if row["glimpse"] == "1"] == ["seeds"] * 3 + ["images"] * 4
     last = [row for row in grouped if row["config"] == "hard" and row["mode"] == "greedy"][-1]
     assert [float(last[key]) for key in ("error", "low", "high")] == pytest.approx(comparison.groups[0].errors()[-1])
@@ -254,7 +254,7 @@ def test_many_groups_never_share_both_color_and_marker():
 
 
 def test_paired_rows(comparison):
-    rows = list(csv.DictReader(io.StringIO(to_csv(paired_rows(comparison)))))
+    rows = list(csv.DictReader(io.StringIO(rows_to_csv(paired_rows(comparison)))))
     assert [(row["config"], row["against"]) for row in rows] == [(name, "hard") for name in ("soft", "cnn", "random")]
     expected = comparison.against(comparison.groups[1], comparison.groups[0])
     assert float(rows[0]["difference"]) == expected.difference and float(rows[0]["p_images"]) == expected.p_images
@@ -319,7 +319,7 @@ def test_table_and_rows_of_early_exit(comparison):
     assert table.rows[0][5] == f"{50 * (chosen[0].error + chosen[1].error):.2f}"
     assert table.rows[0][6] == f"{(chosen[0].glimpses + chosen[1].glimpses) / 2:.2f}"
     assert table.rows[0][7] == f"{50 * (chosen[0].shares[0] + chosen[1].shares[0]):.1f}"
-    rows = list(csv.DictReader(io.StringIO(to_csv(early_exit_rows(comparison)))))
+    rows = list(csv.DictReader(io.StringIO(rows_to_csv(early_exit_rows(comparison)))))
     assert len(rows) == 5 * len(THRESHOLDS)
     picked = [row for row in rows if row["picked"] == "True"]
     assert [(row["config"], row["seed"], row["by"]) for row in picked] == [

@@ -5,7 +5,7 @@ import torch
 from support.tensors import assert_close, draw
 
 from glimpse.evaluation.classify import ClassifierOutcome
-from glimpse.evaluation.select import confidence, likelihood, select_examples
+from glimpse.evaluation.select import final_confidence, likelihood, select_examples
 
 
 def outcome(probabilities, targets):
@@ -88,9 +88,9 @@ def test_gallery_by_brute_force():
 def test_probability_of_several_labels_is_a_product():
     several = outcome([[[0.9, 0.2], [0.5, 0.25]]], [[1.0, 0.0]])
     assert_close(likelihood(several), [[0.9 * 0.8, 0.5 * 0.75]])
-    assert_close(confidence(several), [0.5 * 0.75])
+    assert_close(final_confidence(several), [0.5 * 0.75])
     assert_close(likelihood(ONE)[:2], [[0.5, 0.9], [0.1, 0.6]])
-    assert_close(confidence(ONE), [0.9, 0.6, 0.7, 0.8, 0.9, 0.9])
+    assert_close(final_confidence(ONE), [0.9, 0.6, 0.7, 0.8, 0.9, 0.9])
     # Each set of labels is a class: the best of {0}, the best of {0, 1}, the second of {0}.
     rising = outcome(
         [[[0.6, 0.1], [0.9, 0.1]], [[0.6, 0.1], [0.8, 0.1]], [[0.9, 0.8], [0.9, 0.9]]],

@@ -25,7 +25,7 @@ from glimpse.data.sentence_pairs import SentencePair, pairs_of
 from glimpse.data.vocabulary import UNKNOWN
 from glimpse.errors import ConfigError, RunError
 from glimpse.evaluation.translate import TrainedTranslator, translate
-from glimpse.metrics.translations import Translation, TranslationScores, bleu
+from glimpse.metrics.translations import Translation, TranslationScores, translation_bleu
 from glimpse.models.decoding import BeamSearch
 from glimpse.models.encoder_decoder import Translator
 from glimpse.models.sentence_encoder import Sentences
@@ -151,18 +151,18 @@ def test_exact_by_hand():
 def test_bleu_by_hand():
     """One sentence of five words: 4 of 5, 3 of 4, 2 of 3 and 1 of 2 n-grams are right."""
     one = said("the cat sat on mats", references=("the cat sat on it",))
-    assert bleu([one]) == pytest.approx((4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
+    assert translation_bleu([one]) == pytest.approx((4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
     short = said("the cat sat on", references=("the cat sat on it",))
-    assert bleu([short]) == pytest.approx(math.exp(1 - 5 / 4))
+    assert translation_bleu([short]) == pytest.approx(math.exp(1 - 5 / 4))
     punctuated = said("a dog-cat , don't stop", references=("a dog-cat , don't stop",))
-    assert bleu([punctuated]) == pytest.approx(1)
+    assert translation_bleu([punctuated]) == pytest.approx(1)
     apart = said("a dog - cat , do n't", references=("a dog-cat , don't",))
-    assert bleu([apart]) < 0.3  # words are compared as they are
+    assert translation_bleu([apart]) < 0.3  # words are compared as they are
 
 
 def test_bleu_of_several_references():
     both = [said("a b c d", references=("x y z w", "a b c d")), said("a b c e", references=("a b c e",))]
-    assert bleu(both) == pytest.approx(1)
+    assert translation_bleu(both) == pytest.approx(1)
 
 
 def test_scores_by_length():
@@ -261,7 +261,7 @@ def test_a_decoder_never_says_that_it_does_not_know(tmp_path):
     assert told and all("<unknown>" not in one.words for one in told)
     scores = task.validate()
     assert task.selection_metric == "BLEU"
-    assert task.validation_record(scores)["error"] == pytest.approx(1 - scores.bleu)
+    assert task.validation_record(scores)["error"] == pytest.approx(1 - scores.translation_bleu)
 
 
 # Runs

@@ -24,15 +24,15 @@ from glimpse.view.result_tables import (
     ONE_RUN,
     Published,
     ablation_table,
-    captions_table,
+    caption_results,
     cell,
     commands_table,
-    early_exit_table,
+    early_exit_results,
     estimate,
     fill,
     main_table,
     section_table,
-    translation_table,
+    translation_results,
 )
 
 tables = load_script("results/tables")
@@ -167,14 +167,14 @@ def test_early_exit_table():
         make_row(3.0, **early, metric="mean glimpses halting"),
         make_row(9.0),
     ]
-    table = early_exit_table(rows)
+    table = early_exit_results(rows)
     start = ["cluttered 60x60", "hard", "hard", "6"]
     assert table.rows == [
         [*start, "confidence", "4.00 (3.50-4.50) †", "4.50 (4.00-5.00) †", "2.25", "1", "10"],
         [*start, "halting unit", "4.00 (3.50-4.50) †", "4.25 (4.00-5.00) †", "3.00", "1", "10"],
     ]
     assert {len(line) for line in table.rows} == {len(table.header)} and len(table.notes) == 2
-    assert early_exit_table(rows[-1:]).rows == [] and early_exit_table(rows[-1:]).notes == []
+    assert early_exit_results(rows[-1:]).rows == [] and early_exit_results(rows[-1:]).notes == []
 
 
 def test_rows_of_a_captioner(tmp_path):
@@ -498,7 +498,7 @@ def test_captions_table():
         make_row(70.0, **plain, metric="attention on the digit named %", task="digits"),
         make_row(20.0, **plain, metric="BLEU-4", task="photographs"),
     ]
-    table = captions_table(rows)
+    table = caption_results(rows)
     shown = ["true and complete %", "BLEU-4", "attention on the digit named %"]
     assert table.header == ["task", "model", "read", *shown, "runs", "minutes"]
     assert table.rows == [
@@ -515,7 +515,7 @@ def test_translation_table():
         make_row(50.0, **plain, metric="exact_words_1-5"),
         make_row(40.0, **{**plain, "section": "captions"}, metric="BLEU-4"),
     ]
-    table = translation_table(rows)
+    table = translation_results(rows)
     assert table.header == ["task", "model", "read", "exact %", "BLEU", "runs", "minutes"]
     assert table.rows == [["dates", "hard", "hard", "80.00", "60.00", "1", "10"]]
 

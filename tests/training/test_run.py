@@ -22,7 +22,7 @@ from glimpse.tasks.classification_commands import load_runs
 from glimpse.tasks.runs import unique_names
 from glimpse.tasks.settings import load_config
 from glimpse.training import run as runs
-from glimpse.training.checkpoint import FORMAT
+from glimpse.training.checkpoint import CHECKPOINT_FORMAT
 from glimpse.training.load import open_runs
 from glimpse.training.run import BEST, LAST, Run
 
@@ -257,7 +257,7 @@ def _truncated(length):
 def _with_state(state):
     def spoil(path):
         tensors, _ = Run(path.parent, tiny_config()).load(path.name)
-        save_file(tensors, path, {"format": FORMAT, **({} if state is None else {"state": state})})
+        save_file(tensors, path, {"format": CHECKPOINT_FORMAT, **({} if state is None else {"state": state})})
 
     return spoil
 
@@ -286,7 +286,9 @@ BROKEN = {
 def test_broken_checkpoint_is_named(mode, name, copied):
     path = copied.folder / name
     BROKEN[mode](path)
-    with pytest.raises(RunError, match=rf"^{path} is (broken: .|not a checkpoint of this package \({FORMAT}\))"):
+    with pytest.raises(
+        RunError, match=rf"^{path} is (broken: .|not a checkpoint of this package \({CHECKPOINT_FORMAT}\))"
+    ):
         copied.load(name)
     with pytest.raises(RunError, match=str(path)):
         resumed(copied) if name == LAST else copied.load_weights(make_engine(copied).task.model)

@@ -143,7 +143,9 @@ def test_first_lines(kind, trainings):
 def test_last_lines(kind, read, label, other, trainings, few_test_examples):
     run, scores, lines, _ = trainings(kind)
     epoch = run.read_json("result.json")["valid"]["epoch"]
-    start = lines.index(f"Test, {few_test_examples} images, weights of epoch {epoch} (the best on the validation set){read}:")
+    start = lines.index(
+        f"Test, {few_test_examples} images, weights of epoch {epoch} (the best on the validation set){read}:"
+    )
     table, after = lines[start + 2 :], lines[lines.index("Next:") + 1 :]
     assert table[0].split() == ["glimpse", *(str(step + 1) for step in range(len(scores["error"])))]
     assert table[2].split() == [f"{label}:", "error", "%", *(f"{100 * error:.2f}" for error in scores["error"])]

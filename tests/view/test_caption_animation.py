@@ -145,7 +145,7 @@ def test_invalid_arguments(tmp_path):
     trace = make_caption_trace()
     with pytest.raises(ConfigError, match=r"must be a \.gif or an \.mp4 file, got a\.webm"):
         save_caption_animation("a.webm", [trace])
-    with pytest.raises(ConfigError, match="hold must be in [0.02, 60], got 0"):
+    with pytest.raises(ConfigError, match=r"hold must be in \[0.02, 60\], got 0"):
         save_caption_animation(tmp_path / "a.gif", [trace], hold=0)
     other = make_caption_trace(images=draw_bytes(2, 1, 20, 25, seed=9))
     for show in (

@@ -24,8 +24,8 @@ from glimpse.view.drawing import (
     draw_trail,
     draw_weights,
     fade,
+    to_array,
     to_percent,
-    to_pixels,
 )
 from glimpse.view.video import rasterize
 
@@ -62,7 +62,7 @@ def test_arrays_tensors_and_pil_images_give_the_same_picture(pixels):
     expected = picture(draw_image, same["array"])
     assert expected.std() > 10
     for name, image in same.items():
-        np.testing.assert_allclose(to_pixels(image), pixels / 255, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(to_array(image), pixels / 255, rtol=0, atol=1e-12)
         assert (picture(draw_image, image) == expected).all(), name
         assert (picture(draw_patches, [image, image]) == picture(draw_patches, [pixels, pixels])).all(), name
         assert (picture(draw_image, fade(image)) == picture(draw_image, fade(pixels))).all(), name
@@ -79,9 +79,9 @@ def test_to_pixels_of_an_image():
 
 def test_modes_of_pil_images():
     palette = Image.fromarray(COLOR).convert("P")
-    assert (to_pixels(palette) == np.asarray(palette.convert("RGB")) / 255).all()
+    assert (to_array(palette) == np.asarray(palette.convert("RGB")) / 255).all()
     bits = Image.fromarray(GRAY > 127)
-    assert bits.mode == "1" and set(np.unique(to_pixels(bits))) == {0.0, 1.0} and to_pixels(bits).ndim == 2
+    assert bits.mode == "1" and set(np.unique(to_array(bits))) == {0.0, 1.0} and to_array(bits).ndim == 2
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ def test_invalid_files(tmp_path):
         with pytest.raises(ConfigError, match=rf"must be a \.gif or an \.mp4 file, got {name}"):
             save_animation(name, [trace])
     for times in ({"seconds": 0.0}, {"hold": 61}, {"seconds": float("nan")}):
-        with pytest.raises(ConfigError, match="must be in [0.02, 60], got"):
+        with pytest.raises(ConfigError, match=r"must be in \[0.02, 60\], got"):
             save_animation(tmp_path / "a.gif", [trace], **times)
     with pytest.raises(ConfigError, match=r"cannot write the animation .*nowhere.a\.gif: No such file or directory"):
         save_animation(tmp_path / "nowhere" / "a.gif", [trace])

@@ -13,7 +13,7 @@ from glimpse.errors import ConfigError
 from glimpse.evaluation.glimpse_traces import trace_glimpses
 from glimpse.evaluation.saliency import sequential_jacobian
 from glimpse.view.glimpse_report import make_report
-from glimpse.view.page import write_report
+from glimpse.view.page import write_page
 from glimpse.view.tables import Table
 
 
@@ -273,7 +273,7 @@ def test_invalid_arguments():
 
 def test_write(tmp_path):
     path = tmp_path / "report.html"
-    write_report(path, "\u2713")
+    write_page(path, "\u2713")
     assert path.read_bytes() == b"\xe2\x9c\x93"
     with pytest.raises(ConfigError, match=r"cannot write the report .*nowhere/report.html: No such file or directory"):
-        write_report(tmp_path / "nowhere" / "report.html", "")
+        write_page(tmp_path / "nowhere" / "report.html", "")

@@ -54,7 +54,7 @@ def load_config(arguments: Sequence[str] = (), *, file: str | Path | None = None
     Raises:
         ConfigError: If the file cannot be read, or a setting is unknown, of the wrong type, or out of range.
     """
-    return load.load(MODELS, DEFAULT_MODEL, arguments, file=file)
+    return load.load_settings(MODELS, DEFAULT_MODEL, arguments, file=file)
 
 
 def is_setting(name: str) -> bool:
