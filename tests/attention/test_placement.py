@@ -6,6 +6,7 @@ from math import sqrt
 import pytest
 import torch
 from support import tensors
+from support.pairs import pairs
 from support.runs import REPOSITORY, assert_same_run, at_step, new_engine, resumed, silent, train_main
 from support.runs import tiny as tiny_options
 from support.tensors import TinyData, assert_close, draw_bytes, reached, tiny_model, under
@@ -174,8 +175,7 @@ def expected_places(rule, num_glimpses=3, seed=0):
     return torch.stack([placed(rule, t, num_glimpses, boxes=BOXES, noise=noise) for t in range(num_glimpses)], 1)
 
 
-@every("rule, read", RULES, READS)
-@pytest.mark.parametrize("first", ["center", "random", "learned"])
+@pairs(rule=RULES, read=READS, first=["center", "random", "learned"])
 def test_a_rule_places_all_glimpses_and_ignores_the_first_of_a_learned_policy(rule, read, first):
     model = control(rule, read, "plane", f"--attention.first={first}")
     for sample in (True, False):
@@ -233,7 +233,7 @@ def test_raster_of_six_visits_every_cell_of_its_own_grid():
     assert_close(roll(model).locations[0], model.glimpses.cells)
 
 
-@every("rule, read, places", RULES, READS, PLACES)
+@pairs(rule=RULES, read=READS, places=PLACES)
 def test_rollouts_depend_on_the_seed_of_the_noise_alone(rule, read, places):
     model = control(rule, read, places)
     with torch.random.fork_rng():
@@ -246,7 +246,7 @@ def test_rollouts_depend_on_the_seed_of_the_noise_alone(rule, read, places):
     assert torch.equal(one.locations, roll(model, seed=4).locations) == (rule != "random")
 
 
-@every("policy, read, places", ("learned", "center", "random", "raster"), READS, PLACES)
+@pairs(policy=("learned", "center", "random", "raster"), read=READS, places=PLACES)
 def test_boxes_have_no_effect_without_the_oracle(policy, read, places):
     model = control(policy, read, places)
     with_boxes, without = roll(model, boxes=BOXES), roll(model, boxes=None)
@@ -273,8 +273,7 @@ def test_only_the_oracle_is_given_boxes(policy):
 # Nothing is chosen, and nothing about choosing learned
 
 
-@every("rule, places", RULES, PLACES)
-@pytest.mark.parametrize("first", ["center", "learned"])
+@pairs(rule=RULES, places=PLACES, first=["center", "learned"])
 def test_nothing_is_chosen(rule, places, first):
     model = control(rule, "hard", places, f"--attention.first={first}")
     assert model.num_choices == 0 and model.baseline is None
@@ -300,7 +299,7 @@ def terms_of(task):
     return task.loss_terms(task.model, next(iter(task.batches(0))), Noise(5))
 
 
-@every("rule, read, places", RULES, READS, PLACES)
+@pairs(rule=RULES, read=READS, places=PLACES)
 def test_all_but_the_attention_learns_from_cross_entropy_alone(rule, read, places):
     task = make_task(
         f"--attention.policy={rule}", f"--read={read}", f"--attention.places={places}", "--loss.entropy=0.1"

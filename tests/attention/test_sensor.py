@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import pytest
 import torch
+from support.pairs import pairs
 from support.tensors import assert_close, draw, draw_bytes
 
 from glimpse.attention.distributions import Gaussian, Noise
@@ -81,10 +82,12 @@ def expected_glimpses(patch_size, scale_factor, background):
     return images, glimpses
 
 
-@pytest.mark.parametrize("plan, num_reads", [("table", 1), ("crop", 1), ("crop", 1000)])
-@pytest.mark.parametrize("background", [0.0, 0.7])
-@pytest.mark.parametrize("scale_factor", [2, 3])
-@pytest.mark.parametrize("patch_size", [1, 3, 4, 5])
+@pairs(
+    ("plan, num_reads", [("table", 1), ("crop", 1), ("crop", 1000)]),
+    background=[0.0, 0.7],
+    scale_factor=[2, 3],
+    patch_size=[1, 3, 4, 5],
+)
 def test_hard_read_is_the_slow_loop(patch_size, scale_factor, background, plan, num_reads):
     images, expected = expected_glimpses(patch_size, scale_factor, background)
     for num_scales in (1, 2, 3, 4):
@@ -103,9 +106,11 @@ def test_hard_read_is_the_slow_loop(patch_size, scale_factor, background, plan, 
                 assert_close(patches, expected[:, :num_scales, :channels].flatten(1, 2), atol)
 
 
-@pytest.mark.parametrize("plan, num_reads", [("table", 1), ("crop", 1), ("crop", 1000)])
-@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (2, 3)])
-@pytest.mark.parametrize("patch_size", [1, 4, 5])
+@pairs(
+    ("plan, num_reads", [("table", 1), ("crop", 1), ("crop", 1000)]),
+    shape=[(1, 1), (1, 9), (9, 1), (2, 3)],
+    patch_size=[1, 4, 5],
+)
 def test_batch_of_one_tiny_image(patch_size, shape, plan, num_reads):
     image = draw_bytes(1, 2, *shape, seed=2)
     geometry = {"patch_size": patch_size, "num_scales": 3, "scale_factor": 2, "background": 0.4}

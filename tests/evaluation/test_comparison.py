@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from support.pairs import pairs
 from support.runs import tiny, train_main
 
 from glimpse.config.schema import diff
@@ -223,9 +224,7 @@ def test_rows(comparison):
     assert [float(last[key]) for key in ("error", "low", "high")] == pytest.approx(comparison.groups[0].errors()[-1])
 
 
-@pytest.mark.parametrize("wrong", [0, 1])
-@pytest.mark.parametrize("number", [1, 2])
-@pytest.mark.parametrize("mode", ["hard", None])
+@pairs(wrong=[0, 1], number=[1, 2], mode=["hard", None])
 def test_figure_of_no_error_and_of_nothing_else(wrong, number, mode):
     figure = draw_comparison(made_up(("$a_$", [[[wrong, wrong]] * 50] * number), mode=mode))
     figure.savefig(io.BytesIO(), format="png")

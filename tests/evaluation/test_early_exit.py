@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from support.pairs import pairs
 from support.tensors import assert_close, draw, draw_bytes, tiny_model
 
 from glimpse.attention.distributions import Gaussian, Noise
@@ -186,9 +187,7 @@ def threshold_between(values):
     return float(middle[gap : gap + 2].mean())
 
 
-@pytest.mark.parametrize("signal", ["confidence", "halting"])
-@pytest.mark.parametrize("sample", [False, True])
-@pytest.mark.parametrize("case", CASES)
+@pairs(signal=["confidence", "halting"], sample=[False, True], case=CASES)
 def test_early_exit_equals_the_full_rollout_truncated(case, sample, signal):
     model = make(*CASES[case])
     if case in ("table", "crop"):

@@ -8,6 +8,7 @@ from typing import Literal
 
 import pytest
 import torch
+from support.pairs import pairs
 from support.sentences import make as make_translation_task
 from support.tensors import ALONE, assert_close, draw
 
@@ -148,10 +149,12 @@ def assert_minus(estimate, gradient):
     assert max(exact.abs().max() for exact in gradient) > 1e-3
 
 
-@pytest.mark.parametrize("reward", ["log_likelihood", "accuracy"])
-@pytest.mark.parametrize("reward_at", ["last_step", "every_step"])
-@pytest.mark.parametrize("name", BASELINES)
-@pytest.mark.parametrize("kind", ["glimpses", "words"])
+@pairs(
+    reward=["log_likelihood", "accuracy"],
+    reward_at=["last_step", "every_step"],
+    name=BASELINES,
+    kind=["glimpses", "words"],
+)
 def test_the_expected_gradient_is_the_exact_one(kind, name, reward_at, reward):
     world = World(kind)
     estimator = Reinforce(

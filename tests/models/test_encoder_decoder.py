@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from support.pairs import pairs
 from support.tensors import assert_close, draw, reached, under
 from torch import nn
 
@@ -301,9 +302,7 @@ def test_padded_sentences_with_a_window_and_a_mixer():
         assert_close(padded.weights[i, :, :length], alone.weights[0], 1e-12)
 
 
-@pytest.mark.parametrize("mode", ["soft", "hard"])
-@pytest.mark.parametrize("window", [None, 1])
-@pytest.mark.parametrize("mixer", [None, some_mixer()])
+@pairs(mode=["soft", "hard"], window=[None, 1], mixer=[None, some_mixer()])
 def test_one_example_alone(mode, window, mixer):
     model, images, words = make_captioner(mode=mode, window=window, axes=2, mixer=mixer), some_images(), some_words()
     together = model(images, words, sample=False)

@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 import torch
+from support.pairs import pairs
 from support.tensors import assert_close, draw, draw_bytes, reached, tiny_config, tiny_model, under
 
 from glimpse import losses
@@ -53,8 +54,7 @@ def spread_out(model):
     return model
 
 
-@every("read, places, first", READS, PLACES, FIRSTS)
-@pytest.mark.parametrize("num_glimpses", [1, 2, 4])
+@pairs(read=READS, places=PLACES, first=FIRSTS, num_glimpses=[1, 2, 4])
 def test_shapes(read, places, first, num_glimpses):
     model = make(read, places, f"--attention.first={first}", f"--num_glimpses={num_glimpses}", image_shape=(3, 12, 14))
     rollout = model(some_images(channels=3), noise=Noise(0))
@@ -92,7 +92,7 @@ def test_random_first_glimpse_lies_on_the_image_and_is_seeded(read, places):
         assert (first.mean(0).abs() < 5 / (3 * 400) ** 0.5).all() and len(first.unique(dim=0)) == 400
 
 
-@every("read, places, first", READS, PLACES, FIRSTS)
+@pairs(read=READS, places=PLACES, first=FIRSTS)
 def test_rollouts_depend_on_the_seed_of_the_noise_alone(read, places, first):
     model = make(read, places, f"--attention.first={first}")
     with torch.random.fork_rng():
@@ -116,7 +116,7 @@ def test_samples_surround_the_greedy_place_with_the_std():
     assert_close(greedy.stds, torch.full((1, 2, 2), 0.2))
 
 
-@every("read, places, core", READS, PLACES, CORES)
+@pairs(read=READS, places=PLACES, core=CORES)
 def test_one_image_alone_equals_it_in_a_batch(read, places, core):
     model, images = make(read, places, f"--network.core={core}", "--network.what=conv"), some_images()
     batch = model(images, sample=False)
@@ -139,7 +139,7 @@ def replay_plane(model, images, rollout, mode):
     return torch.stack(logits, 1), attentions
 
 
-@every("first, core, sample", FIRSTS, CORES, [True, False])
+@pairs(first=FIRSTS, core=CORES, sample=[True, False])
 def test_reported_locations_were_read(first, core, sample):
     model = spread_out(make("hard", "plane", f"--attention.first={first}", f"--network.core={core}"))
     images = some_images()
@@ -164,7 +164,7 @@ def test_reported_gaussians_were_averaged_over(first, learn_std):
         assert_close(attentions[t].std, rollout.stds[:, t], 1e-6)
 
 
-@every("first, scorer, window", FIRSTS, SCORERS, ["null", 1])
+@pairs(first=FIRSTS, scorer=SCORERS, window=["null", 1])
 def test_reported_cells_were_read(first, scorer, window):
     options = (f"--attention.first={first}", f"--attention.window={window}")
     model = make("hard", "grid", *options, *scorer_options(scorer))
@@ -201,7 +201,7 @@ def test_soft_grid_reads_the_weighted_sum_of_all_cells(first):
         assert_close(model.classify(state[0]), rollout.logits[:, t], 1e-5)
 
 
-@every("read, places, first, core", READS, PLACES, FIRSTS, CORES)
+@pairs(read=READS, places=PLACES, first=FIRSTS, core=CORES)
 def test_logits_follow_from_the_glimpse_vectors_alone(read, places, first, core):
     model = make(read, places, f"--attention.first={first}", f"--network.core={core}")
     rollout = model(some_images(), noise=Noise(2))
@@ -277,7 +277,7 @@ def test_a_model_of_one_kind_can_read_the_other_way(places):
     assert other.log_probs is not None and other.baselines is None
 
 
-@every("read, places, first", READS, PLACES, FIRSTS)
+@pairs(read=READS, places=PLACES, first=FIRSTS)
 def test_double_precision(read, places, first):
     model = make(read, places, f"--attention.first={first}").double()
     images = some_images().double() / 255
@@ -363,7 +363,7 @@ def test_baseline_predicts_from_the_state_before_the_choice():
     assert_close(one.baselines, model.baseline(state[0]))
 
 
-@every("read, places, first, core", READS, PLACES, FIRSTS, CORES)
+@pairs(read=READS, places=PLACES, first=FIRSTS, core=CORES)
 def test_under_the_total_loss_every_parameter_has_a_gradient(read, places, first, core):
     model = make(read, places, f"--attention.first={first}", f"--network.core={core}", "--network.what=conv")
     rollout = model(some_images(), noise=Noise(0))

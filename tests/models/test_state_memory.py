@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 import torch
+from support.pairs import pairs
 from support.tensors import TinyData, assert_close, draw, draw_bytes, make_task, reached, tiny_model, under
 
 from glimpse import losses
@@ -20,7 +21,7 @@ ATTEND = "--network.readout=attend"
 CORES = ("rnn", "gru", "lstm")
 
 
-@pytest.mark.parametrize("read, core, scorer", list(product(("hard", "soft"), CORES, SCORERS)))
+@pairs(read=("hard", "soft"), core=CORES, scorer=SCORERS)
 def test_logits_depend_on_the_state_and_the_memory(read, core, scorer):
     """Against a loop that keeps all states, scores each of them alone, and takes the weighted sum."""
     model = tiny_model(ATTEND, f"--read={read}", f"--network.core={core}", f"--attention.scorer={scorer}")
