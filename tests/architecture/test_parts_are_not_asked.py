@@ -7,7 +7,9 @@ part, no isinstance of a class of settings, models, tasks, sensors or data, and 
 import ast
 import functools
 import inspect
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 from torch import nn
 
@@ -77,6 +79,8 @@ def names_of_classes(node):
 @functools.cache
 def part_classes():
     """The names of all classes of settings, modules, tasks and data of the package."""
+    for module in walk_packages(glimpse.__path__, "glimpse."):
+        import_module(module.name)  # so that all subclasses are known
     from glimpse.data.base import Dataset
     from glimpse.data.captions import CaptionDataset
     from glimpse.data.sentence_pairs import PairDataset
