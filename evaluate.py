@@ -20,6 +20,7 @@ import os
 import sys
 from pathlib import Path
 
+from glimpse.errors import UserError, warnings_as_lines
 from glimpse.tasks.settings import is_setting
 
 
@@ -29,10 +30,10 @@ def main(arguments: list[str]) -> int:
 
     # Imported late, so that --help and errors in the arguments do not wait for torch.
     from glimpse import cli
-    from glimpse.errors import UserError
 
     try:
-        cli.run(options.command, options)
+        with warnings_as_lines("evaluate.py"):
+            cli.run(options.command, options)
     except UserError as error:
         print(f"evaluate.py: error: {error}", file=sys.stderr)
         return error.exit_code

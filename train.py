@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 from glimpse.config.help import settings_help
-from glimpse.errors import ConfigError, UserError
+from glimpse.errors import ConfigError, UserError, warnings_as_lines
 
 # Torch is imported after the command line has been checked, so that --help and error messages do not wait for it.
 from glimpse.tasks.settings import MODELS, load_config, split_arguments
@@ -53,6 +53,12 @@ COMMON = (
 
 def main(arguments: list[str]) -> int:
     """Run the command line; returns the exit code: 0, 1 if the training failed, 2 if it could not start."""
+    with warnings_as_lines("train.py"):
+        return run(arguments)
+
+
+def run(arguments: list[str]) -> int:
+    """See `main`."""
     help_options = {"-h", "--help", "--help-all"} & set(arguments)
     try:
         files, options, settings = split_arguments([word for word in arguments if word not in help_options], OPTIONS)
@@ -75,8 +81,8 @@ def main(arguments: list[str]) -> int:
 
     try:
         if config is None:
-            run = Run.open(options["resume"])
-            train(run.config, run=run)
+            resumed = Run.open(options["resume"])
+            train(resumed.config, run=resumed)
         else:
             train(config, name=Path(files[0]).stem if files else "default", folder=run_dir)
     except UserError as error:

@@ -1,5 +1,11 @@
 """Errors in input: settings, data, run folders. Their messages say what is wrong and what is valid."""
 
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
 
 class UserError(Exception):
     """An error in the input; command lines print its message without a traceback and exit with `exit_code`."""
@@ -19,6 +25,10 @@ class ConfigError(UserError, ValueError):
         """
         super().__init__(message)
         self.key = key
+
+
+class MisplacedSettingError(ConfigError):
+    """A setting that exists for other models or kinds only."""
 
 
 class DataError(UserError, ValueError):
@@ -46,3 +56,25 @@ def require(ok: bool, key: str, expected: str, got: object) -> None:
     """
     if not ok:
         raise ConfigError(f"{key} must be {expected}, got {got!r}", key=key)
+
+
+@contextmanager
+def warnings_as_lines(program: str) -> Iterator[None]:
+    """Print each warning as one line without its place in the code: "train.py: warning: sensor.plan is ignored"."""
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        print(f"{program}: warning: {' '.join(str(message).split())}", file=file or sys.stderr)
+
+    before = warnings.showwarning
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before

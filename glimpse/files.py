@@ -2,13 +2,13 @@
 
 import os
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from glimpse.errors import ConfigError
+from glimpse.moved import moved_name
 
 
 def lazy_exports(
@@ -26,30 +26,12 @@ def lazy_exports(
 
     def get(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            return moved_name(package, name, stacklevel=3)
         value = getattr(import_module(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, value)  # later accesses do not call this function
         return value
 
     return get, lambda: sorted(names or homes)
-
-
-def moved_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Create `__getattr__` for a package whose old names are imported from their new modules with a DeprecationWarning.
-
-    Args:
-        package: Name of the package, `__name__`.
-        homes: For each old name, the new name with its module: "glimpse.models.rollout.Rollout".
-    """
-
-    def get(name: str) -> Any:
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        warnings.warn(f"{package}.{name} is now {homes[name]}", DeprecationWarning, stacklevel=2)
-        module, _, new = homes[name].rpartition(".")
-        return getattr(import_module(module), new)
-
-    return get
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -10,7 +10,8 @@ r(j + 1 - m - e) - r(j - m - e) with r(x) = max(0, x). So a cell takes the diffe
 expectation over a Gaussian location replaces r by its expectation x Phi(x / s) + s phi(x / s): closed form, separable,
 and equal to r for s = 0.
 
-A read is a product of matrices, whose cost grows with the image, unlike the crops of the pyramid.
+A read is a product of matrices, whose cost grows with the image, unlike the crops of the pyramid. It is computed in
+double precision for such images, otherwise in single precision: half precision cannot represent every pixel coordinate.
 
 Shapes: B batch, C channels, H x W image, G cells of an axis.
 """
@@ -89,7 +90,9 @@ class FoveatedView:
 
     def __init__(self, sensor: FoveatedSensor, images: Tensor):
         self.sensor = sensor
-        self.images = images if images.is_floating_point() else images.float() / 255
+        images = images if images.is_floating_point() else images.float() / 255
+        self.images = images if images.dtype == torch.float64 else images.float()
+        self._dtype = images.dtype  # of patches
 
     def rows(self, index: Tensor) -> "FoveatedView":
         """Return the view of a subset of the images."""
@@ -100,7 +103,8 @@ class FoveatedView:
     def at(self, location: Tensor) -> Tensor:
         """Read the patch (B, C, G, G) at `location` (B, 2): the hard read."""
         self._check("location", location)
-        location = location.detach()
+        # Not a finite number reads background; the location itself stays NaN, so the loss shows it.
+        location = location.detach().nan_to_num(math.inf, math.inf, math.inf)
         return self._read(location, torch.zeros_like(location))
 
     def expect(self, attention: Gaussian) -> Tensor:
@@ -124,11 +128,14 @@ class FoveatedView:
         if self.sensor.background:
             inside = rows.sum(3).unsqueeze(3) * columns.sum(3).unsqueeze(2)  # (B, 1, G, G)
             patch = patch + self.sensor.background * (1 - inside)
-        return patch
+        return patch.to(self._dtype)
 
     def _cells(self, center: Tensor, spread: Tensor, length: int) -> Tensor:
         """Return the weight (B, G, length) of each pixel in each cell of an axis; a cell inside the image sums to 1."""
         edges = center.new_tensor(self.sensor.edges)  # (G + 1,)
+        # An infinite center would give NaN. This far, all cells are well outside the image, with a soft read too.
+        far = 4 * (length + self.sensor.edges[-1]) + 12 * spread.detach()
+        center = center.clamp(-far, length + far)
         pixels = torch.arange(length + 1, device=center.device, dtype=center.dtype)
         ramps = _ramp(pixels - center.view(-1, 1, 1) - edges.view(-1, 1), spread.view(-1, 1, 1))  # (B, G + 1, L + 1)
         covered = ramps[:, :-1] - ramps[:, 1:]  # length of each cell to the left of each pixel edge

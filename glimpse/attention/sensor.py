@@ -35,8 +35,8 @@ PAD, MEND = 0.03, 0.25
 
 
 def to_pixels(location: Tensor, height: int, width: int) -> Tensor:
-    """Convert locations (..., 2) in [-1, 1] to pixel coordinates (x, y), where pixel j covers [j, j + 1)."""
-    return (location + 1) * location.new_tensor([width / 2, height / 2])
+    """Convert x and y, the first numbers of locations (..., P) in [-1, 1], to pixels (..., 2): j covers [j, j + 1)."""
+    return (location[..., :2] + 1) * location.new_tensor([width / 2, height / 2])
 
 
 def from_pixels(point: Tensor, height: int, width: int) -> Tensor:

@@ -1,17 +1,11 @@
 """Declare, load, check and upgrade settings; this package knows none of them by name.
 
-Imports only `glimpse.errors` and `glimpse.files`; no torch, NumPy or matplotlib.
+Imports only `glimpse.errors`, `glimpse.files` and `glimpse.moved`; no torch, NumPy or matplotlib.
 Start with `schema.py`.
 """
 
-from glimpse.files import moved_names
+from functools import partial
 
-# Names that were here in version 0.1; supported until 0.3.
-__getattr__ = moved_names(
-    __name__,
-    {
-        "AttentionConfig": "glimpse.attention.settings.PlaneSettings",
-        "Config": "glimpse.tasks.settings.Config",
-        "NetworkConfig": "glimpse.models.settings.NetworkSettings",
-    },
-)
+from glimpse.moved import moved_name
+
+__getattr__ = partial(moved_name, __name__)

@@ -18,7 +18,7 @@ from glimpse.config.registry import Registry, choose
 from glimpse.config.schema import CONFIG_FORMAT, Settings, as_tuple
 from glimpse.config.upgrade import Entry
 from glimpse.config.yaml_text import read_settings
-from glimpse.errors import ConfigError
+from glimpse.errors import ConfigError, MisplacedSettingError
 
 __all__ = ["load_settings", "setting_index", "setting_names", "split_arguments"]
 
@@ -31,7 +31,8 @@ def load_settings(
     """Load a config from a file, or the defaults, and overrides.
 
     If an override selects another model, or another kind of a group, than the file does, the file's settings of its own
-    model and kind are dropped.
+    model and kind are dropped. If it selects another model, the file's kinds that this model does not have are dropped
+    too, and its settings that are the defaults of its own model, which the config.yaml of a run holds as well.
 
     Args:
         models: The config classes by model.
@@ -65,10 +66,15 @@ def _fails(models: Registry[type[C]], default: str, entries: list[Entry], messag
 def _without_replaced(
     models: Registry[type[C]], default: str, from_file: list[Entry], overrides: list[Entry]
 ) -> list[Entry]:
-    """The settings of a file, without those that exist for the file's model and kinds but not for the final ones."""
+    """The settings of a file, without those that are only for the file's model and kinds; see `load_settings`."""
     original, final = _choice(default, from_file), _choice(default, [*from_file, *overrides])
     if original == final or not all(isinstance(model, str) and model in models for model, _ in (original, final)):
         return from_file
+    if original[0] != final[0]:
+        own, other = models[original[0]], models[final[0]]
+        upgraded = upgrade.rename_by_kind(list(upgrade.rename(from_file)), *original)
+        from_file = [entry for entry in upgraded if _suits_model(entry, own, original[1], other)]
+        final = _choice(default, [*from_file, *overrides])
     index = setting_index(models)
 
     def exists(key: str, model: str, kinds: dict[str, Any]) -> bool:
@@ -84,6 +90,39 @@ def _without_replaced(
         return exists(key, *final) or not exists(key, *original)
 
     return [entry for entry in from_file if is_kept(entry)]
+
+
+def _suits_model(entry: Entry, own: type[Settings], kinds: Mapping[str, Any], other: type[Settings]) -> bool:
+    """Whether another model than that of the file takes a setting of the file, if it has it.
+
+    Args:
+        entry: The setting, by its new name.
+        own: The config class of the file's model.
+        kinds: The kinds of groups that the file selects.
+        other: The config class of the other model.
+
+    Returns:
+        False for a default of the file's model, for a kind that the other model does not have, and for a setting of an
+        old file that its own model did not use.
+    """
+    name, _, field = entry.key.partition(".")
+    if name not in own.groups():
+        unknown = entry.key not in own.model_fields
+        return not _is_old(entry) if unknown else own.model_fields[name].default != as_tuple(entry.value)
+    group = own.groups()[name]
+    if field == "kind":
+        kept = other.groups().get(name)
+        return entry.value != group.default and (kept is None or entry.value in [*kept.kinds()])
+    kind = kinds.get(name, group.default) if group.registry is not None else ""
+    settings = group.kinds().get(kind) if isinstance(kind, str) else None
+    if settings is None or field not in settings.model_fields:
+        return not _is_old(entry)
+    return group.settings.get(field, settings.model_fields[field].default) != as_tuple(entry.value)
+
+
+def _is_old(entry: Entry) -> bool:
+    """Whether a setting is of the old format, which had settings that the model did not use."""
+    return entry.resolved or entry.old_key is not None
 
 
 def _choice(default: str, entries: list[Entry]) -> tuple[str, dict[str, Any]]:
@@ -109,7 +148,7 @@ def _make(models: Registry[type[C]], default: str, entries: list[Entry]) -> C:
         wrong = given.get(error.key or "")
         if wrong is None:
             raise
-        raise ConfigError(f"{wrong.prefix}{error}{wrong.suffix}", key=error.key) from None
+        raise type(error)(f"{wrong.prefix}{error}{wrong.suffix}", key=error.key) from None
 
 
 def _values(
@@ -138,8 +177,10 @@ def _values(
         elif group in groups and name in chosen[group].model_fields:
             values.setdefault(group, {})[name] = entry.value
         elif owners := index().get(key):
-            if not entry.resolved and not any(_is_default(owner, entry.value) for owner in owners):
-                raise ConfigError(_elsewhere(key, owners, model, chosen), key=key)
+            # Old configs gave settings that their model did not use.
+            renamed_default = entry.old_key is not None and any(_is_default(owner, entry.value) for owner in owners)
+            if not entry.resolved and not renamed_default:
+                raise MisplacedSettingError(_elsewhere(key, owners, model, chosen), key=key)
         else:
             raise ConfigError(_unknown(key, cls, kinds), key=key)
     return values

@@ -20,6 +20,7 @@ values are the names in a registry is annotated as `Annotated[str, OneOf(REGISTR
 `ConfigError` of one line: "canvas must be at least 28, the side of a digit, got 20".
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -143,7 +144,7 @@ class Settings(BaseModel):
 
     def canonical(self, name: str, value: Any) -> Any:
         """Normalize the value of a setting, so that values with the same meaning are equal."""
-        return str(Path(value).absolute()) if name in self.paths and self.is_path(name, value) else value
+        return os.path.abspath(value) if name in self.paths and self.is_path(name, value) else value
 
     def is_path(self, name: str, value: Any) -> bool:
         """Whether the value of a setting in `paths` is a path, not null or a keyword."""

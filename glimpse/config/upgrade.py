@@ -282,12 +282,13 @@ def kinds_of(entries: Iterable[Entry], model: str) -> dict[str, Any]:
     for entry in entries:
         group, _, name = entry.key.partition(".")
         if name == "kind":
-            kinds[group] = entry.value
+            old_places = (
+                model == "captioner" and entry.old_key == "attention.places" and entry.value in ("plane", "grid")
+            )
+            kinds[group] = "feature_map" if old_places else entry.value
         elif entry.key == "encoder.name" and model == "captioner":
             if entry.value == "small":
                 kinds[group] = "small"
             else:
                 implied[group] = "backbone"
-    if model == "captioner" and kinds.get("attention") in ("plane", "grid"):
-        kinds["attention"] = "feature_map"
     return {**implied, **kinds}

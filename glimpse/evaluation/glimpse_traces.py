@@ -59,7 +59,7 @@ def trace_glimpses(
         mode: Read mode, "hard" or "soft"; None: the model's own mode.
         sample: Whether hard reads sample locations; else they take the most likely ones.
         seed: Seed of the random numbers.
-        locations: (B, T, 2), the locations of the glimpses that a rule places; None: those of the rule. With
+        locations: (B, T, P), the locations of the glimpses that a rule places; None: those of the rule. With
             `ClassifierOutcome.locations`, a scored rollout with a random rule can be repeated.
     """
     mode = mode or model.mode
@@ -103,7 +103,7 @@ def trace_of_rollout(
         correct=correct(rollout.logits, batch.targets) > 0,
         points=to_pixels(rollout.locations, height, width),
         boxes=model.glimpses.sensor.boxes(rollout.locations, height, width),
-        spread=rollout.stds * torch.tensor([width / 2, height / 2]),
+        spread=rollout.stds[..., :2] * torch.tensor([width / 2, height / 2]),
         patches=patches.clamp(0, 1),
         weights=None if weights is None else weights.unflatten(-1, model.glimpses.grid),
         rollout=rollout,

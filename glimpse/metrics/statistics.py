@@ -104,9 +104,11 @@ def _welch(values: np.ndarray, others: np.ndarray) -> float | None:
     return float(test.pvalue)
 
 
-def wilson_interval(successes: int, total: int) -> tuple[float, float]:
-    """The 95% Wilson score interval of a proportion (successes out of total)."""
+def wilson_interval(successes: float, total: int) -> tuple[float, float]:
+    """The 95% Wilson score interval of a proportion (successes, a whole number, out of total)."""
     if total < 1:
         raise ValueError(f"total must be at least 1, got {total}")
-    interval = stats.binomtest(successes, total).proportion_ci(LEVEL, "wilson")
+    if successes != int(successes):
+        raise ValueError(f"successes must be a whole number, got {successes}")
+    interval = stats.binomtest(int(successes), total).proportion_ci(LEVEL, "wilson")
     return float(interval.low), float(interval.high)

@@ -8,7 +8,7 @@ relu(Linear(location)); the core is h_t = relu(Linear(h_tm1) + Linear(g_t)). Opt
 A glimpse is read at a point of the plane (`PlaneGlimpses`) or at a cell of a grid (`GridGlimpses`). Both have the same
 members: `prepare` makes images into a memory to read from, `attention` chooses where, `attention_at` is the attention
 to a given location, `encode` makes a glimpse vector of a reading, `pixels_read` and `patches_read` report what was
-read.
+read, `location_dim` is the number P of numbers of a location.
 
 Shapes: B batch, L cells of the grid, K scales, C channels, G patch side, P numbers of a location (2 on the plane),
 D state.
@@ -106,6 +106,7 @@ class GlimpseNetwork(nn.Module):
         """
         super().__init__()
         self.out_dim = out_dim
+        self.location_dim = location_dim
         self.what = what_path(
             what,
             in_channels=in_channels,
@@ -174,7 +175,7 @@ GLIMPSES: "Registry[Callable[..., PlaneGlimpses | GridGlimpses]]" = Registry("at
 
 @GLIMPSES.register("plane")
 class PlaneGlimpses(nn.Module):
-    """Glimpses at points of the plane."""
+    """Glimpses at points of the plane; an attention can give a location further numbers than x and y."""
 
     on_plane: Literal[True] = True
 
@@ -183,6 +184,7 @@ class PlaneGlimpses(nn.Module):
         self.sensor = sensor
         self.network = network
         self.attention = attention
+        self.location_dim = attention.location_dim
 
     def prepare(self, images: Tensor, *, num_reads: int, detach: bool = False) -> View:
         """Make the view of images (B, C, H, W) for a number of hard reads; `detach` has no effect here."""
@@ -213,6 +215,7 @@ class GridGlimpses(nn.Module):
     """Glimpses at the cells of a grid: encoded once as annotations of the image, then read by attention."""
 
     on_plane: Literal[False] = False
+    location_dim = 2  # x and y of a cell
     cells: Tensor
 
     def __init__(self, *, sensor: Sensor, network: GlimpseNetwork, attention: Attention, grid: tuple[int, int]):

@@ -232,9 +232,8 @@ class RecurrentAttention(nn.Module):
             num_reads=self.num_glimpses if mode == "hard" else 0,
             detach=mode == "hard" and self.policy.detach_state,
         )
-        return Scene(
-            images, memory, self.num_glimpses, dtype, mode, sample, straight_through, noise or Noise(), boxes, locations
-        )
+        options = (mode, sample, straight_through, noise or Noise(), boxes, locations, self.glimpses.location_dim)
+        return Scene(images, memory, self.num_glimpses, dtype, *options)
 
     def initial_state(self, batch: int) -> State:
         """The state before the first glimpse."""

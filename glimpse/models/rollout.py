@@ -56,6 +56,7 @@ class Scene(NamedTuple):
     noise: Noise
     boxes: Tensor | None = None  # (B, boxes, 4), of the digits in pixels
     locations: Tensor | None = None  # (B, T, P), of the glimpses that are not choices; None: placed by their rule
+    location_dim: int = LocationAttention.location_dim  # P
 
     def rows(self, index: Tensor) -> "Scene":
         """The scene of a subset of the batch."""

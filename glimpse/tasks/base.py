@@ -46,6 +46,8 @@ class Task(ABC, Generic[ConfigType, ModelType, ScoresType]):
 
     estimator: Estimator | None = None
     """Trains where a hard model looks; None if the model is soft or leaves nothing to choose."""
+    can_enumerate = False
+    """Whether the task implements `Context.enumerate`, for estimators that need it."""
     mixes_modes = False
     """Whether some batches of a hard model are read softly (`estimator.soft_fraction`)."""
 
@@ -168,6 +170,12 @@ class Task(ABC, Generic[ConfigType, ModelType, ScoresType]):
         """Train where the hard model looks with an estimator; None: the model leaves nothing to choose."""
         self.estimator = estimator
         if estimator is not None:
+            if estimator.needs_enumeration and not self.can_enumerate:
+                raise ConfigError(
+                    f"estimator.kind must be one that does not enumerate all places of a read, got {estimator.kind}: "
+                    f"a model that {self.verb} cannot enumerate them",
+                    key="estimator.kind",
+                )
             estimator.check_batch(self.config.train.batch_size)
             self.mixes_modes = estimator.mixes
 

@@ -44,11 +44,11 @@ def check_given_once(runs: "Sequence[Run]") -> None:
 def check_same_data(configs: Mapping[str, Config]) -> None:
     """Raise RunError if configs, given by name, do not have the same data."""
     (first, reference), *others = configs.items()
+    own = dict(reference.data.identity())
     for name, config in others:
-        differ = [
-            f"{key} {one} and {other}"
-            for key, one, other in diff(dict(reference.data.identity()), dict(config.data.identity()))
-        ]
+        data = dict(config.data.identity())
+        # Settings that only one of them has or uses follow from others.
+        differ = [f"{key} {one} and {other}" for key, one, other in diff(own, data) if key in own and key in data]
         if differ:
             raise RunError(
                 f"{first} and {name} cannot be compared: they do not have the same {task_of(reference).noun}s "

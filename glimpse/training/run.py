@@ -146,9 +146,12 @@ class Run:
         """Read a JSON file of the folder; raises RunError if it is missing or broken."""
         path = self.folder / name
         try:
-            return json.loads(path.read_text())
+            content = json.loads(path.read_text())
         except (OSError, ValueError) as error:
             raise RunError(f"{path} is broken: {error}") from error
+        if not isinstance(content, dict):
+            raise RunError(f"{path} is broken: it must hold a JSON object, got {type(content).__name__}")
+        return content
 
     def save(self, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
         """Write a checkpoint.

@@ -7,6 +7,7 @@ Shapes: N output words, L source words.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from glimpse.data.vocabulary import Tokens
 from glimpse.evaluation.translation_traces import TranslationTrace, check_same_sentences
+from glimpse.moved import moved_name
 from glimpse.view.drawing import ATTENTION_COLOR, CORRECT_COLOR, READ_COLOR, WRONG_COLOR
 from glimpse.view.text_layout import (
     MUTED_COLOR,
@@ -40,6 +42,7 @@ COLOR_MAP = LinearSegmentedColormap.from_list("attention", ["#ffffff", ATTENTION
 WEIGHT_NOTE = "The darker a cell, the larger the attention weight of the source word for the output word."
 HARD_NOTE = "Disc: the word that hard attention read. "
 SPAN_NOTE = "Frame: the source words that the output word is aligned with. "
+__getattr__ = partial(moved_name, __name__)
 
 
 class AxisLabels(NamedTuple):

@@ -9,6 +9,7 @@ Shapes: T glimpses, K scales, G patch side, C channels, H x W image.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from glimpse.evaluation.caption_traces import CaptionTrace
 from glimpse.evaluation.glimpse_traces import GlimpseTrace
+from glimpse.moved import moved_name
 
 ImageLike = Image.Image | np.ndarray | Tensor
 ArrayLike = np.ndarray | Tensor | Sequence[float] | Sequence[Sequence[float]]
@@ -40,6 +42,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "<")
 DPI = 100  # of rasterized figures
 MIN_PERCENT = 0.01  # replaces an error of zero on a logarithmic axis
 MAX_BARS = 10  # largest number of bars of class probabilities
+__getattr__ = partial(moved_name, __name__)
 
 
 def to_percent(shares: Sequence[float]) -> list[float]:

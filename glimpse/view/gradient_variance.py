@@ -1,22 +1,17 @@
 """Table and figure of the variance of the REINFORCE gradient with each baseline."""
 
 import math
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from glimpse.evaluation.gradient_variance import GradientVariance
+from glimpse.losses.policy_gradient import BASELINES
 from glimpse.view.drawing import line_style
 from glimpse.view.tables import Table
 
-NAMES = {
-    "none": "none",
-    "learned": "learned",
-    "self_critical": "self-critical",
-    "leave_one_out": "leave-one-out",
-}
-STYLES = {name: line_style(index) for index, name in enumerate(NAMES)}
 WIDE_RANGE = 20  # an axis is logarithmic if the ratio of the largest to the smallest value exceeds this
 
 
@@ -37,7 +32,7 @@ def variance_table(result: GradientVariance) -> Table:
         first = estimator is result.estimators[0]  # the reference, without a baseline
         rows.append(
             [
-                NAMES[estimator.baseline],
+                _title(estimator.baseline),
                 str(estimator.rollouts),
                 _number(estimator.variance),
                 _range(estimator.interval),
@@ -86,9 +81,9 @@ def _draw_totals(axes: Axes, result: GradientVariance) -> None:
     for row, estimator in enumerate(result.estimators):
         low, high = estimator.interval
         if start:  # no bars on a logarithmic axis, where they would have an arbitrary start
-            axes.plot(estimator.variance, row, markersize=9, **STYLES[estimator.baseline])
+            axes.plot(estimator.variance, row, markersize=9, **_style(estimator.baseline))
         else:
-            axes.barh(row, estimator.variance, color=STYLES[estimator.baseline]["color"], height=0.62)
+            axes.barh(row, estimator.variance, color=_style(estimator.baseline)["color"], height=0.62)
         end = max(start, estimator.variance)
         if math.isfinite(high):
             axes.plot([low, high], [row, row], color="black", linewidth=1.4, marker="|", markersize=8)
@@ -97,7 +92,7 @@ def _draw_totals(axes: Axes, result: GradientVariance) -> None:
         if row > 0 and not math.isnan(estimator.ratio):
             text += f"  (×{_number(estimator.ratio)})"
         axes.annotate(text, (end, row), (7, 0), textcoords="offset points", va="center", fontsize=11)
-    axes.set_yticks(range(len(values)), [NAMES[estimator.baseline] for estimator in result.estimators])
+    axes.set_yticks(range(len(values)), [_title(estimator.baseline) for estimator in result.estimators])
     axes.invert_yaxis()
     axes.set_xlabel("variance (× that of none), with 95% interval", fontsize=11)
     axes.set_title("Variance of the gradient, by baseline", fontsize=12, loc="left")
@@ -111,8 +106,8 @@ def _draw_choices(axes: Axes, result: GradientVariance) -> None:
             estimator.per_choice,
             markersize=7,
             linewidth=1.8,
-            label=NAMES[estimator.baseline],
-            **STYLES[estimator.baseline],
+            label=_title(estimator.baseline),
+            **_style(estimator.baseline),
         )
     values = [value for estimator in result.estimators for value in estimator.per_choice]
     if _is_wide(values):
@@ -124,6 +119,15 @@ def _draw_choices(axes: Axes, result: GradientVariance) -> None:
     axes.set_xlabel("glimpse", fontsize=11)
     axes.set_title("Variance of the term of each choice", fontsize=12, loc="left")
     axes.legend(fontsize=11, frameon=False, loc="upper left", bbox_to_anchor=(1, 1), borderaxespad=0)
+
+
+def _title(baseline: str) -> str:
+    return baseline.replace("_", "-")
+
+
+def _style(baseline: str) -> dict[str, Any]:
+    """Return color and marker of a baseline, which do not depend on the others that are shown."""
+    return line_style(list(BASELINES).index(baseline))
 
 
 def _is_wide(values: list[float]) -> bool:

@@ -2,8 +2,11 @@
 
 import importlib
 import sys
+from pkgutil import resolve_name
 
 import pytest
+
+import glimpse
 
 OLD = {
     "build": {"build_data": "glimpse.tasks.build", "build_task": "glimpse.tasks.base"},
@@ -16,8 +19,15 @@ OLD = {
         "Telling": "glimpse.models.decoder",
     },
     "encoders": {"SmallEncoder": "glimpse.models.image_encoders", "BackboneEncoder": "glimpse.models.backbones"},
-    "loading": {"load": "glimpse.training.load"},
-    "parsing": {"parse": "glimpse.tasks.settings"},
+    "commands.files": {"save_figure": "glimpse.view.output"},
+    "data.translation": {"Pair": "glimpse.data.sentence_pairs"},
+    "engine": {
+        "Engine": "glimpse.training.engine",
+        "make_optimizer": "glimpse.training.optimizer",
+        "NonFiniteError": "glimpse.errors",
+    },
+    "loading": dict.fromkeys(("load", "load_captioner", "load_translator"), "glimpse.training.load"),
+    "parsing": dict.fromkeys(("parse", "split"), "glimpse.tasks.settings"),
     "places": {
         "Gaussian": "glimpse.attention.distributions",
         "Noise": "glimpse.attention.distributions",
@@ -38,12 +48,20 @@ OLD = {
     "sensor": {"Sensor": "glimpse.attention.sensor", "to_pixels": "glimpse.attention.sensor"},
     "sentences": {"encode_sentences": "glimpse.models.sentence_encoder"},
     "thought": {"Recall": "glimpse.attention.state_memory", "Thought": "glimpse.models.rollout"},
+    "translation": {"LoadedTranslator": "glimpse.evaluation.translate"},
+    "view.aligned": dict.fromkeys(("Aligned", "align"), "glimpse.evaluation.translation_traces"),
+    "view.looks": dict.fromkeys(("Looks", "look"), "glimpse.evaluation.glimpse_traces"),
+    "view.sheet": {"draw_sheet": "glimpse.view.glimpse_sheet"},
 }
 
 
 @pytest.mark.parametrize("old", OLD)
 def test_old_modules(old):
     sys.modules.pop(f"glimpse.{old}", None)
+    if old == "commands.files":
+        with pytest.warns(DeprecationWarning, match="glimpse.commands has moved to glimpse.cli"):
+            sys.modules.pop("glimpse.commands", None)
+            importlib.import_module("glimpse.commands")
     with pytest.warns(DeprecationWarning, match=f"glimpse.{old} has moved to {next(iter(OLD[old].values()))}"):
         module = importlib.import_module(f"glimpse.{old}")
     for name, home in OLD[old].items():
@@ -58,16 +76,75 @@ def test_parse_is_load_config():
     assert parse(["--num_glimpses=3"]).num_glimpses == 3
 
 
-def test_old_names():
-    import glimpse.config
+# Names of packages and modules that are still there, and the new names.
+RENAMED = {
+    "attention": {
+        "Read": "glimpse.attention.settings.ReadMode",
+        "SCORERS": "glimpse.attention.scorers.SCORERS",
+    },
+    "config": {
+        "AttentionConfig": "glimpse.attention.settings.PlaneSettings",
+        "Config": "glimpse.tasks.settings.Config",
+        "NetworkConfig": "glimpse.models.settings.NetworkSettings",
+        "TrainConfig": "glimpse.tasks.train_settings.TrainSettings",
+        "to_yaml": "glimpse.config.schema.Settings.to_yaml",
+    },
+    "data": {"DataError": "glimpse.errors.DataError", "DataSet": "glimpse.data.base.Dataset"},
+    "envs": {"Played": "glimpse.envs.playing.PlayedEpisodes", "options_of": "glimpse.envs.playing.env_options"},
+    "losses": {
+        "glimpse_numbers": "glimpse.losses.halting.step_numbers",
+        "normalise": "glimpse.losses.policy_gradient.normalize",
+    },
+    "view.alignment": {"Labels": "glimpse.view.alignment.AxisLabels", "Map": "glimpse.view.alignment.Heatmap"},
+    "view.drawing": {
+        "ATTENTION": "glimpse.view.drawing.ATTENTION_COLOR",
+        "FOOTPRINT": "glimpse.view.drawing.FOOTPRINT_COLOR",
+        "READ": "glimpse.view.drawing.READ_COLOR",
+        "SCALE_COLOURS": "glimpse.view.drawing.SCALE_COLORS",
+        "show_image": "glimpse.view.drawing.draw_image",
+    },
+}
 
-    for old, home in (("AttentionConfig", "glimpse.attention.settings.PlaneSettings"), ("Config", "Config")):
-        with pytest.warns(DeprecationWarning, match=f"glimpse.config.{old} is now .*{home}"):
-            found = getattr(glimpse.config, old)
-        assert found.__name__ == home.rpartition(".")[2]
-    with pytest.raises(AttributeError, match="module 'glimpse.config' has no attribute 'Nothing'"):
-        _ = glimpse.config.Nothing
+
+@pytest.mark.parametrize("module, name", [(module, name) for module, names in RENAMED.items() for name in names])
+def test_old_names(module, name):
+    new = RENAMED[module][name]
+    old_module = importlib.import_module(f"glimpse.{module}")
+    with pytest.warns(DeprecationWarning, match=f"^glimpse.{module}.{name} is now {new}$") as caught:
+        found = getattr(old_module, name)
+    assert found is resolve_name(new)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("module", [*RENAMED, "metrics"])
+def test_unknown_names_of_packages(module):
+    with pytest.raises(AttributeError, match=f"module 'glimpse.{module}' has no attribute 'Nothing'"):
+        _ = importlib.import_module(f"glimpse.{module}").Nothing
+
+
+def test_old_functions_work():
+    from glimpse.tasks.settings import load_config
+
+    with pytest.warns(DeprecationWarning):
+        assert glimpse.config.to_yaml(load_config()) == load_config().to_yaml()
     assert glimpse.metrics.wilson_interval(5, 100) == pytest.approx((0.0215437, 0.1117505), abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    "module, name, new",
+    [
+        ("glimpse.config", "DataConfig", "glimpse.data.settings, where each data.kind has a class"),
+        ("glimpse.config", "LossConfig", "glimpse.losses.settings and glimpse.losses.estimators"),
+        ("glimpse.config", "keys", "glimpse.config.index.setting_names"),
+        ("glimpse.parsing", "make_parser", "glimpse.config.help.settings_help"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_names_without_an_equivalent(module, name, new):
+    """The message of an import says what replaces them."""
+    with pytest.raises(ImportError) as caught:
+        exec(f"from {module} import {name}")
+    assert str(caught.value) == f"{module}.{name} is gone, see {new}"
 
 
 def test_other_modules_are_not_found():

@@ -34,7 +34,7 @@ PHRASES = (
     r"has no say|have a say|left the numbers|the model's own way|by chance|left to chance|its kin\b|told otherwise"
 )
 # Old names and values that are still read, and names of files that keep theirs.
-KEPT = {"glimpse/config/upgrade.py", "glimpse/__init__.py", "glimpse/envs/rules.py"}
+KEPT = {"glimpse/config/upgrade.py", "glimpse/moved.py", "glimpse/envs/rules.py"}
 KEPT_WORDS = r"cluttered60_centre|random,centre,fc|aria-labelledby"
 
 

@@ -1,5 +1,7 @@
 """The foveated sensor, against a slow reference and in its limits."""
 
+import math
+
 import pytest
 import torch
 from support.tensors import assert_close, draw, draw_bytes
@@ -7,6 +9,8 @@ from support.tensors import assert_close, draw, draw_bytes
 from glimpse.attention.distributions import Gaussian
 from glimpse.attention.foveated import FoveatedSensor
 from glimpse.attention.sensor import Sensor
+from glimpse.errors import ConfigError
+from glimpse.tasks.settings import load_config
 
 
 def reference(images, location, sensor):
@@ -94,6 +98,69 @@ def test_gradients_of_soft_reads():
 def test_hard_reads_have_no_gradient_to_the_location():
     location = draw(2, 2).requires_grad_()
     assert not FoveatedSensor(patch_size=4, growth=1.5).view(draw(2, 1, 8, 8)).at(location).requires_grad
+
+
+NUMBERS = [(math.nan, 0.0), (0.0, math.inf), (-math.inf, 0.0), (math.nan, -math.inf), (1e30, -1e30)]
+SENSORS = (Sensor(patch_size=6, background=0.5), FoveatedSensor(patch_size=6, growth=1.3, background=0.5))
+
+
+@pytest.mark.parametrize("sensor", SENSORS, ids=lambda sensor: type(sensor).__name__)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_reads_far_outside_and_at_no_number_are_background(sensor, dtype):
+    location, images = torch.tensor(NUMBERS), draw(5, 1, 12, 14, dtype=dtype)
+    patches = sensor.view(images).at(location)
+    assert patches.dtype == dtype
+    assert_close(patches, torch.full_like(patches, 0.5), 1e-5)
+
+
+@pytest.mark.parametrize("sensor", SENSORS, ids=lambda sensor: type(sensor).__name__)
+@pytest.mark.parametrize("std", [0.0, 0.2, 3.0])
+def test_soft_reads_far_outside_are_background(sensor, std):
+    mean = torch.tensor([place for place in NUMBERS if not math.isnan(sum(place))], requires_grad=True)
+    images = draw(len(mean), 1, 12, 14)
+    patches = sensor.view(images).expect(Gaussian(mean, torch.full_like(mean, std)))
+    assert_close(patches, torch.full_like(patches, 0.5), 2e-5)
+    patches.sum().backward()
+    assert_close(mean.grad, torch.zeros_like(mean), 1e-5)
+
+
+@pytest.mark.parametrize("sensor", SENSORS, ids=lambda sensor: type(sensor).__name__)
+def test_a_soft_read_at_no_number_is_none(sensor):
+    mean = torch.full((1, 2), math.nan)
+    assert sensor.view(draw(1, 1, 12, 14)).expect(Gaussian(mean, torch.ones(1, 2))).isnan().all()
+
+
+@pytest.mark.parametrize("dtype, atol", [(torch.bfloat16, 2**-8), (torch.float16, 2**-11)])
+def test_places_in_half_precision_images_are_exact(dtype, atol):
+    """Only the patches are rounded: half precision does not represent every pixel coordinate."""
+    sensor, images = FoveatedSensor(patch_size=8, growth=1.4, background=0.2), draw(6, 2, 100, 100, dtype=dtype)
+    location, std = draw(6, 2, seed=1) * 2 - 1, torch.full((6, 2), 0.1)
+    view, exact = sensor.view(images), sensor.view(images.double())
+    attention = Gaussian(location, std)
+    for patches, expected in (
+        (view.at(location), exact.at(location.double())),
+        (view.expect(attention), exact.expect(Gaussian(location.double(), std.double()))),
+        (view.rows(torch.arange(6)).at(location), exact.at(location.double())),
+    ):
+        assert patches.dtype == dtype
+        assert_close(patches, expected, atol)
+
+
+def test_settings_limit_the_region():
+    options = ("--sensor.kind=foveated", "--sensor.patch_size=120")
+    message = (
+        "sensor.growth must be at most 1.168 with sensor.patch_size 120, so that the outermost cells are at most "
+        "10000 pixels wide, got 4.0"
+    )
+    with pytest.raises(ConfigError, match=f"^{message}$"):
+        load_config([*options, "--sensor.growth=4"])
+    for size, growth in ((120, 1.168), (9, 4), (2, 4), (1, 4), (100_000, 1)):
+        load_config(["--sensor.kind=foveated", f"--sensor.patch_size={size}", f"--sensor.growth={growth}"])
+    sensor = load_config([*options, "--sensor.growth=1.168"]).sensor.build()
+    mean = torch.zeros(2, 2, requires_grad=True)
+    patches = sensor.view(draw(2, 1, 60, 60)).expect(Gaussian(mean, torch.full((2, 2), 0.1)))
+    patches.square().sum().backward()
+    assert patches.isfinite().all() and mean.grad.isfinite().all()
 
 
 def test_boxes_bound_what_is_read():

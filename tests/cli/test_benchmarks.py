@@ -1,5 +1,6 @@
 """The benchmarks as scripts; their measurements are not tested."""
 
+import pytest
 from support.runs import REPOSITORY, python
 
 # All scripts in one process, as each imports torch.
@@ -15,6 +16,7 @@ for script in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_help_is_printed_and_nothing_is_measured():
     scripts = sorted(str(path) for path in (REPOSITORY / "benchmarks").glob("*.py") if path.name != "timing.py")
     result = python("-c", CODE, *scripts)

@@ -13,6 +13,8 @@ from PIL import Image
 from support.runs import tiny, train_main
 from support.tensors import ALONE, assert_close
 
+from glimpse.cli.compare import applicable_settings
+from glimpse.errors import ConfigError
 from glimpse.evaluation.classify import evaluate_classifier
 from glimpse.tasks.classification import ClassificationTask
 from glimpse.tasks.classification_runs import load_runs, trace_runs
@@ -211,3 +213,16 @@ def test_unfinished_run(runs, tmp_path, capsys):
     (tmp_path / "run" / "result.json").unlink()
     assert run("compare", tmp_path / "run", "--limit", 5, "--out", tmp_path / "out") == 2
     assert "is not finished; finish it with: python train.py --resume" in capsys.readouterr().err
+
+
+def test_settings_apply_to_the_config_files_that_have_them(tmp_path):
+    files = [str(tmp_path / name) for name in ("cnn.yaml", "hard.yaml")]
+    for file, text in zip(files, ("model: cnn\n", "read: hard\n"), strict=True):
+        Path(file).write_text(text)
+    settings = ["--num_glimpses=4", "--loss.reward=gain", "--train.epochs=1"]
+    assert applicable_settings(settings, files) == [["--train.epochs=1"], settings]
+    with pytest.raises(ConfigError, match="num_glimpses is a setting of model recurrent_attention"):
+        applicable_settings(settings, files[:1])
+    Path(files[0]).write_text("model: cnn\nnum_glimpses: 4\n")
+    with pytest.raises(ConfigError, match="cnn.yaml.*num_glimpses is a setting of model recurrent_attention"):
+        applicable_settings([], files)

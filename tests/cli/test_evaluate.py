@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,12 @@ def test_readme_names_every_config():
     readme = (ROOT / "README.md").read_text()
     for config in (ROOT / "configs").glob("*.yaml"):
         assert f"`{config.stem}`" in readme
+
+
+def test_warnings_are_single_lines(monkeypatch, capsys):
+    """Without the line of code that warns."""
+    monkeypatch.setattr("glimpse.cli.run", lambda *_: warnings.warn("first\nsecond", stacklevel=2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert evaluate.main(["score", "RUN"]) == 0
+    assert capsys.readouterr().err == "evaluate.py: warning: first second\n"

@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import time
+import warnings
 
 import pytest
 import torch
@@ -350,6 +351,7 @@ def test_torchrun_with_two_processes_equals_one_process(tmp_path):
     assert (folder / "result.json").exists()
 
 
+@pytest.mark.slow
 def test_two_processes_resume_a_run_of_one_process(tmp_path):
     straight = train_tiny(tmp_path / "straight", TWO)
     engine = new_engine(tmp_path / "stopped", TWO)
@@ -383,3 +385,15 @@ def test_torchrun_with_a_batch_that_cannot_be_shared(tmp_path):
         "train.py: error [process 0]: train.batch_size must be a multiple of the 2 processes, got 33" in result.stderr
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_warnings_are_single_lines(capsys):
+    """Without the line of code that warns; afterwards Python shows warnings as before."""
+    before = warnings.showwarning
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert train_main(["--sensor.plan=crop", "--help"]) == 0
+        assert capsys.readouterr().err == (
+            "train.py: warning: sensor.plan is ignored: it changes the speed only, and is chosen by the sensor\n"
+        )
+        assert warnings.showwarning is before

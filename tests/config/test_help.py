@@ -6,10 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.parts import kinds_of, listed
 
+from glimpse.attention.placement import RULES
+from glimpse.attention.settings import ATTENTIONS, SENSORS, GlimpseAttentionSettings
 from glimpse.config.help import WIDTH, settings_help
 from glimpse.config.messages import plain_repr
-from glimpse.tasks.settings import load_config
+from glimpse.data.settings import DATASETS, ImageDataSettings
+from glimpse.losses.estimators import ESTIMATORS
+from glimpse.losses.policy_gradient import BASELINES, REWARDS
+from glimpse.tasks.settings import MODELS, load_config
 
 REPOSITORY = Path(__file__).parents[2]
 KINDS = [
@@ -56,10 +62,10 @@ def test_choices_are_listed():
     text = compact(settings_help(load_config()))
     for words in (
         *("(adamw, adam, sgd)", "(hard, soft)", "(hard, soft or null)", "(rnn, gru, lstm)"),
-        *("(plane, grid)", "(cluttered, torchvision, folder)"),  # kinds
-        *("(pyramid, foveated)", "(reinforce, straight_through)"),
-        *("(learned, center, random, raster, oracle)", "(accuracy, log_likelihood, gain, above_chance)"),  # registries
-        "(none, learned, self_critical, leave_one_out, moving_average)",
+        f"({kinds_of(ATTENTIONS, GlimpseAttentionSettings)})",
+        f"({kinds_of(DATASETS, ImageDataSettings)})",
+        *(f"({listed(registry)})" for registry in (SENSORS, ESTIMATORS, REWARDS, BASELINES)),
+        f"(learned, {listed(RULES)})",
     ):
         assert compact(words) in text
     assert "(cnn, mlp)" not in text
@@ -103,7 +109,7 @@ def test_help_of_the_script(answers):
         assert text in short
     code, every, error = answers["--help-all --model=translator"]
     assert (code, error) == (0, "")
-    models = {"model": ["recurrent_attention", "cnn", "mlp", "captioner", "translator"]}
+    models = {"model": list(MODELS)}
     assert compact(settings_help(load_config(["--model=translator"]), choices=models)) in compact(every)
 
 

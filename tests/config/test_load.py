@@ -1,11 +1,17 @@
 """Loading configs from files and command lines, and the error messages."""
 
 import pytest
+import yaml
+from support.parts import kinds_of, listed
 
+from glimpse.attention.settings import SENSORS, SensorSettings
 from glimpse.config.index import setting_names
+from glimpse.data.settings import DATASETS, CaptionDataSettings, ImageDataSettings
 from glimpse.errors import ConfigError
+from glimpse.losses.estimators import ESTIMATORS, Estimator
 from glimpse.tasks.settings import MODELS, Config, is_setting, load_config, split_arguments
 
+KINDS = kinds_of(DATASETS, ImageDataSettings)
 DATA = "kind, canvas, num_digits, num_distractors, distractor_size, target"
 TOP = "seed, model, init_from, read, num_glimpses, data, sensor, network, attention, estimator, loss, train, score"
 
@@ -90,11 +96,11 @@ WRONG_FILES = [
     ("seed: 2024-01-01\n", "FILE, line 1: seed must be an integer, got '2024-01-01'"),
     ("read: off\n", "FILE, line 1: read must be one of hard, soft, got false"),
     ("init_from: 12\n", "FILE, line 1: init_from must be text or null, got 12"),
-    ("\nmodel: rnn\n", "FILE, line 2: model must be one of recurrent_attention, cnn, mlp, captioner, translator, got"),
-    ("model: [cnn]\n", "FILE, line 1: model must be one of recurrent_attention, cnn, mlp, captioner, translator, got"),
-    ("data: {kind: mnist}\n", "FILE, line 1: data.kind must be one of cluttered, torchvision, folder, got 'mnist'"),
-    ("data: {kind: null}\n", "FILE, line 1: data.kind must be one of cluttered, torchvision, folder, got null"),
-    ("data: {kind: [a]}\n", "FILE, line 1: data.kind must be one of cluttered, torchvision, folder, got ['a']"),
+    ("\nmodel: rnn\n", f"FILE, line 2: model must be one of {listed(MODELS)}, got"),
+    ("model: [cnn]\n", f"FILE, line 1: model must be one of {listed(MODELS)}, got"),
+    ("data: {kind: mnist}\n", f"FILE, line 1: data.kind must be one of {KINDS}, got 'mnist'"),
+    ("data: {kind: null}\n", f"FILE, line 1: data.kind must be one of {KINDS}, got null"),
+    ("data: {kind: [a]}\n", f"FILE, line 1: data.kind must be one of {KINDS}, got ['a']"),
     ("format: 3\nseed: 1\n", "FILE is of format 3, this version of the package reads 1 to 2"),
     ("format: x\n", "FILE is of format x, this version of the package reads 1 to 2"),
     (
@@ -134,10 +140,13 @@ ELSEWHERE = [
         "--attention.kind=grid --attention.std=0.1",
         "attention.std is a setting of attention.kind plane, and attention.kind is grid",
     ),
-    ("--data.size=[8, 8]", "data.size is a setting of data.kind torchvision, folder, and data.kind is cluttered"),
+    (
+        "--data.size=[8, 8]",
+        f"data.size is a setting of data.kind {kinds_of(DATASETS, ImageDataSettings, 'size')}, and data.kind is clutte",
+    ),
     (
         "--data.kind=folder --data.download=true",
-        "data.download is a setting of data.kind torchvision, and data.kind is folder",
+        f"data.download is a setting of data.kind {kinds_of(DATASETS, ImageDataSettings, 'download')}, and data.",
     ),
     ("--data.year=2014", "data.year is a setting of model captioner, and the model is recurrent_attention"),
     ("--encoder.dim=64", "encoder.dim is a setting of model captioner, translator, and the model is recurrent_att"),
@@ -150,10 +159,13 @@ ELSEWHERE = [
     ("--model=mlp --network.conv_channels=8", "network.conv_channels is a setting of model recurrent_attention, cnn"),
     ("--model=captioner --num_glimpses=3", "num_glimpses is a setting of model recurrent_attention, and the model is"),
     ("--model=cnn --loss.rollouts=4", "estimator.samples is a setting of model recurrent_attention, captioner, trans"),
-    ("--sensor.growth=2.0", "sensor.growth is a setting of sensor.kind foveated, and sensor.kind is pyramid"),
+    (
+        "--sensor.growth=2.0",
+        f"sensor.growth is a setting of sensor.kind {kinds_of(SENSORS, SensorSettings, 'growth')}, and sensor.",
+    ),
     (
         "--estimator.kind=straight_through --estimator.samples=2",
-        "estimator.samples is a setting of estimator.kind reinforce, and estimator.kind is straight_through",
+        f"estimator.samples is a setting of estimator.kind {kinds_of(ESTIMATORS, Estimator, 'samples')}, and es",
     ),
     (
         "--model=captioner --encoder.feature_cache=kept",
@@ -174,18 +186,36 @@ ELSEWHERE = [
     ),
     (
         "--data.kind=coco",
-        "data.kind must be one of cluttered, torchvision, folder with model recurrent_attention, got 'coco', which is "
-        "for model captioner",
+        f"data.kind must be one of {KINDS} with model recurrent_attention, got 'coco', which is for model captioner",
     ),
     (
         "--model=captioner --data.kind=folder",
-        "data.kind must be one of digit_captions, coco, karpathy with model captioner, got 'folder', which is for "
-        "model recurrent_attention, cnn, mlp",
+        f"data.kind must be one of {kinds_of(DATASETS, CaptionDataSettings)} with model captioner, got 'folder', which "
+        "is for model recurrent_attention, cnn, mlp",
     ),
     (
         "--model=translator --attention.places=plane",
         "attention.kind must be one of words, final_state with model translator, got 'plane', which is for model "
         "recurrent_attention (given as attention.places)",
+    ),
+    (
+        "--model=mlp --estimator.kind=straight_through",
+        "estimator.kind is a setting of model recurrent_attention, captioner, translator, and the model is mlp",
+    ),
+    (
+        "--encoder.kind=small",
+        "encoder.kind is a setting of model captioner, translator, and the model is recurrent_att",
+    ),
+    ("--encoder.kind=backbone", "encoder.kind is a setting of model captioner, translator, and the model is recurren"),
+    ("--model=cnn --sensor.kind=foveated", "sensor.kind is a setting of model recurrent_attention, and the model is c"),
+    ("--model=cnn --attention.kind=grid", "attention.kind is a setting of model recurrent_attention, captioner, trans"),
+    # Defaults too.
+    ("--sensor.growth=1.3", "sensor.growth is a setting of sensor.kind foveated, and sensor.kind is pyramid"),
+    ("--model=cnn --network.core=gru", "network.core is a setting of model recurrent_attention, and the model is cnn"),
+    ("--attention.grid=[5, 5]", "attention.grid is a setting of attention.kind grid, and attention.kind is plane"),
+    (
+        "--model=captioner --attention.kind=grid",
+        "attention.kind must be one of feature_map with model captioner, got 'grid', which is for model recurrent_att",
     ),
     (
         "--model=translator --encoder.kind=small",
@@ -195,12 +225,46 @@ ELSEWHERE = [
 
 
 def test_settings_of_other_models_and_kinds(refused):
-    """An error that names those models or kinds; the default values of such settings are accepted."""
+    """An error that names those models or kinds; defaults are accepted under old names, as old configs had them."""
     for options, expected in ELSEWHERE:
         words = [f"--{option}".strip() for option in options.split("--") if option]
         assert refused(*words).startswith(expected)
-    default = load_config(["--attention.grid=[5, 5]", "--encoder.dim=128", "--model=recurrent_attention"])
-    assert default == Config()
+        assert refused(content=yaml.safe_dump(content_of(words))).partition(": ")[2].startswith(expected)
+    assert load_config(["--model=cnn", "--loss.rollouts=1", "--loss.baseline=learned"]) == Config(model="cnn")
+
+
+def content_of(options):
+    """Options as the content of a config file."""
+    content = {}
+    for option in options:
+        name, _, value = option[2:].partition("=")
+        group, _, key = name.rpartition(".")
+        (content.setdefault(group, {}) if group else content)[key] = yaml.safe_load(value)
+    return content
+
+
+def test_an_override_of_the_model_replaces_what_the_file_has_for_its_own(tmp_path):
+    """Its kinds, and the defaults that the config.yaml of a run lists."""
+    file = tmp_path / "config.yaml"
+    file.write_text("attention: {kind: grid, first: learned, scorer: bilinear}\nnetwork: {what: fc}\nread: soft\n")
+    config = load_config(["--model=captioner"], file=file)
+    assert (config.attention.kind, config.attention.scorer, config.read) == ("feature_map", "bilinear", "soft")
+    with pytest.raises(
+        ConfigError, match=r"^attention\.kind must be .* with model captioner, .* for model recurrent_att"
+    ):
+        load_config(["--model=captioner", "--attention.kind=grid"], file=file)
+    for model in MODELS:
+        file.write_text(load_config([f"--model={model}", "--train.epochs=3"]).to_yaml())
+        for other in MODELS:
+            options = [f"--model={other}"]
+            assert load_config(options, file=file) == load_config([*options, "--train.epochs=3"]), (model, other)
+    file.write_text("model: cnn\ndata: {kind: folder, root: here}\n")
+    assert load_config(["--model=recurrent_attention"], file=file).data.root == "here"
+    assert load_config(["--model=captioner"], file=file).data.kind == "digit_captions"
+    with pytest.raises(ConfigError, match=r"line 1: data\.kind must be one of"):
+        file.write_text("data: {kind: [a]}\n")
+        load_config([], file=file)
+    assert load_config(["--model=captioner"], file=file).data.kind == "digit_captions"
 
 
 def test_settings_that_are_idle_because_of_read_are_accepted():

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.parts import listed
 
+from glimpse.attention.placement import RULES as PLACEMENT_RULES
 from glimpse.config import schema
 from glimpse.config.schema import Settings, as_tuple
+from glimpse.data.settings import DATASETS
 from glimpse.errors import ConfigError
 from glimpse.losses.estimators.reinforce import Reinforce
+from glimpse.losses.policy_gradient import BASELINES, REWARDS
 from glimpse.tasks.settings import MODELS, load_config
 
 # For each model: options with values of the right type that break a rule, and the error message.
@@ -98,11 +102,11 @@ ESTIMATOR = [
     ),
     (
         "--estimator.baseline=best",
-        "estimator.baseline must be one of none, learned, self_critical, leave_one_out, moving_average, got 'best'",
+        f"estimator.baseline must be one of {listed(BASELINES)}, got 'best'",
     ),
     (
         "--estimator.reward=gains",
-        "estimator.reward must be one of accuracy, log_likelihood, gain, above_chance, got 'gains'; did you mean gain?",
+        f"estimator.reward must be one of {listed(REWARDS)}, got 'gains'; did you mean gain?",
     ),
 ]
 WORDS = [
@@ -126,12 +130,13 @@ WORDS = [
     ),
     (
         "--estimator.baseline=learned",
-        "estimator.baseline must be one of none, self_critical, leave_one_out, moving_average with model MODEL, "
-        "got 'learned'",
+        f"estimator.baseline must be one of {listed(BASELINES, lambda baseline: not baseline.needs_values)} with model "
+        "MODEL, got 'learned'",
     ),
     (
         "--estimator.reward=gain",
-        "estimator.reward must be one of accuracy, log_likelihood, above_chance with model MODEL, got 'gain'",
+        f"estimator.reward must be one of {listed(REWARDS, lambda reward: not reward.same_target)} with model MODEL, "
+        "got 'gain'",
     ),
     ("--attention.scorer_dim=0", "attention.scorer_dim must be at least 1, got 0"),
     ("--attention.window=0", "attention.window must be null or at least 1, got 0"),
@@ -140,6 +145,7 @@ WORDS = [
     *ESTIMATOR,
 ]
 GRID = "--attention.kind=grid"
+WITH_BOXES = listed(DATASETS, lambda data: getattr(data, "has_boxes", False)).replace(", ", " or ")
 PHOTOS = "--data.kind=karpathy --encoder.kind=backbone"
 RULES = {
     "recurrent_attention": [
@@ -186,21 +192,26 @@ RULES = {
         ("--sensor.kind=foveated --sensor.growth=0.9", "sensor.growth must be in [1, 4], got 0.9"),
         ("--sensor.kind=foveated --sensor.growth=4.5", "sensor.growth must be in [1, 4], got 4.5"),
         (
+            "--sensor.kind=foveated --sensor.patch_size=120 --sensor.growth=1.3",
+            "sensor.growth must be at most 1.168 with sensor.patch_size 120, so that the outermost cells are at most "
+            "10000 pixels wide, got 1.3",
+        ),
+        (
             "--attention.policy=spiral",
-            "attention.policy must be one of learned, center, random, raster, oracle, got 'spiral'",
+            f"attention.policy must be one of learned, {listed(PLACEMENT_RULES)}, got 'spiral'",
         ),
         (
             "--attention.first=rand",
-            "attention.first must be one of learned, center, random, raster, oracle, got 'rand'; did you mean random?",
+            f"attention.first must be one of learned, {listed(PLACEMENT_RULES)}, got 'rand'; did you mean random?",
         ),
         (
             "--attention.policy=oracle --data.kind=folder",
-            "data.kind must be cluttered with attention.policy oracle, which needs the boxes of the digits, "
+            f"data.kind must be {WITH_BOXES} with attention.policy oracle, which needs the boxes of the digits, "
             "got 'folder'",
         ),
         (
             "--attention.first=oracle --data.kind=folder",
-            "data.kind must be cluttered with attention.first oracle, which needs the boxes of the digits, "
+            f"data.kind must be {WITH_BOXES} with attention.first oracle, which needs the boxes of the digits, "
             "got 'folder'",
         ),
         (

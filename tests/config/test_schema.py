@@ -11,13 +11,18 @@ from typing import get_args, get_origin
 import pytest
 import yaml
 from pydantic import ValidationError
+from support.parts import kinds_of, listed
 
-from glimpse.attention.settings import GridSettings, PlaneSettings
+from glimpse.attention.placement import RULES
+from glimpse.attention.settings import ATTENTIONS, GridSettings, PlaneSettings
+from glimpse.attention.settings.base import GlimpseAttentionSettings
 from glimpse.config.index import setting_index
 from glimpse.config.messages import describe_type, plain_repr
 from glimpse.config.schema import OneOf, Settings, describe_field, diff
+from glimpse.data.settings import DATASETS, ImageDataSettings
 from glimpse.data.settings.images import ClutteredMNISTSettings, ImageFolderSettings
 from glimpse.errors import ConfigError
+from glimpse.losses.policy_gradient import BASELINES, REWARDS
 from glimpse.tasks.settings import MODELS, CaptioningConfig, CNNConfig, Config, RecurrentAttentionConfig, load_config
 
 OWNERS = {key: owners for key, owners in setting_index(MODELS).items() if key != "model" and not key.endswith("kind")}
@@ -95,10 +100,10 @@ def test_types_in_words():
 def test_names_in_a_registry():
     """Text settings whose values are the names in a registry, and in some cases others."""
     words = {
-        "attention.policy": "one of learned, center, random, raster, oracle",
-        "attention.first": "one of learned, center, random, raster, oracle",
-        "estimator.reward": "one of accuracy, log_likelihood, gain, above_chance",
-        "estimator.baseline": "one of none, learned, self_critical, leave_one_out, moving_average",
+        "attention.policy": f"one of learned, {listed(RULES)}",
+        "attention.first": f"one of learned, {listed(RULES)}",
+        "estimator.reward": f"one of {listed(REWARDS)}",
+        "estimator.baseline": f"one of {listed(BASELINES)}",
     }
     for key, owners in OWNERS.items():
         for owner in owners:
@@ -174,10 +179,11 @@ def test_a_config_is_of_the_class_of_its_model():
 def test_groups_are_given_as_settings_or_as_dictionaries():
     config = RecurrentAttentionConfig(attention=GridSettings(grid=(3, 4)), data={"canvas": [60, 80]})
     assert config == RecurrentAttentionConfig(attention={"kind": "grid", "grid": [3, 4]}, data={"canvas": (60, 80)})
+    attentions, data = kinds_of(ATTENTIONS, GlimpseAttentionSettings), kinds_of(DATASETS, ImageDataSettings)
     for wrong, message in (
-        ({"attention": {"kind": "line"}}, "attention.kind must be one of plane, grid, got 'line'; did you mean plane?"),
-        ({"attention": {"kind": None}}, "attention.kind must be one of plane, grid, got null"),
-        ({"attention": {"kind": "words"}}, "attention.kind must be one of plane, grid, got 'words'"),
+        ({"attention": {"kind": "line"}}, f"attention.kind must be one of {attentions}, got 'line'; did you mean plan"),
+        ({"attention": {"kind": None}}, f"attention.kind must be one of {attentions}, got null"),
+        ({"attention": {"kind": "words"}}, f"attention.kind must be one of {attentions}, got 'words'"),
         (
             {"attention": {"grid": (3, 4)}},
             "there is no setting attention.grid; did you mean attention.kind? valid: attention.kind, attention.policy",
@@ -185,7 +191,7 @@ def test_groups_are_given_as_settings_or_as_dictionaries():
         ({"attention": 3}, "attention must be a group of settings, got 3"),
         ({"attention": None}, "attention must be a group of settings, got null"),
         ({"train": PlaneSettings()}, "train must be TrainSettings, got PlaneSettings"),
-        ({"data": CaptioningConfig().data}, "data.kind must be one of cluttered, torchvision, folder, got 'digit_cap"),
+        ({"data": CaptioningConfig().data}, f"data.kind must be one of {data}, got 'digit_cap"),
         ({"sede": 1}, "there is no setting sede; did you mean seed? valid: seed, model, init_from, read"),
         ({"read": "sfot"}, "read must be one of hard, soft, got 'sfot'"),
     ):

@@ -120,6 +120,7 @@ def test_killed_while_unpacking(cache):
     assert load_mnist("test")[0].shape == (10_000, 28, 28)
 
 
+@pytest.mark.slow
 def test_processes_unpacking_at_once(cache):
     processes = [python(LOAD, cache) for _ in range(2)]
     outputs = {process.communicate()[0].strip() for process in processes}

@@ -10,12 +10,14 @@ def percentages(text):
     return [float(number) for number in re.findall(r"([\d.]+)% (?:of the last|correct after the last)", text)]
 
 
+@pytest.mark.slow
 def test_reinforce_in_the_environment():
     done = python("-W", "error", "examples/reinforce_in_env.py", "--updates=3", "--envs=4", "--episodes=20")
     assert done.returncode == 0, done.stderr
     assert len(percentages(done.stdout)) == 2
 
 
+@pytest.mark.slow
 def test_ppo(tmp_path):
     pytest.importorskip("stable_baselines3")
     picture = tmp_path / "curve.png"

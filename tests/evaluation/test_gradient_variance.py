@@ -22,13 +22,28 @@ from glimpse.evaluation.gradient_variance import (
     measure,
     total_variance,
 )
+from glimpse.losses.policy_gradient import BASELINES
 from glimpse.models.recurrent_attention import FixedPolicy, LearnedPolicy, RecurrentAttention
 from glimpse.models.rollout import Rollout
 from glimpse.seeding import Stream, noise_seed
 from glimpse.view.gradient_variance import draw_variance, variance_table
 
-ALL = ["none", "learned", "self_critical", "leave_one_out"]
+ALL = ["none", "learned", "self_critical", "leave_one_out"]  # those that these tests enumerate
 GRID = ("--attention.places=grid", "--attention.grid=[1, 3]")
+
+
+@pytest.fixture(autouse=True)
+def no_other_baselines(request, monkeypatch):
+    """Measure with the enumerated baselines only; with the moving average, too, which `measure` leaves out."""
+    if "every_baseline" not in request.fixturenames:
+        monkeypatch.setattr(variance, "BASELINES", {name: BASELINES[name] for name in (*ALL, "moving_average")})
+
+
+@pytest.fixture
+def every_baseline(monkeypatch):
+    """All registered baselines, with one more."""
+    entry = BASELINES["none"]._replace(expected=lambda returns, *_: returns.new_full((), 0.5))
+    monkeypatch.setitem(BASELINES, "one_half", entry)
 
 
 def estimator_of(**settings):
@@ -458,6 +473,18 @@ def assert_whole(figure):
     assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= canvas.width and box.y1 <= canvas.height
     left = figure.axes[0]
     assert all(text.get_window_extent().x1 <= left.get_window_extent().x1 for text in left.texts)
+
+
+def test_every_registered_baseline_is_measured_and_shown(every_baseline):
+    rollouts = max(entry.min_samples for entry in BASELINES.values())
+    result = measure(tiny_model("--num_glimpses=2"), two_images(), estimator_of(), rollouts=rollouts, repeats=10)
+    names = [name for name, entry in BASELINES.items() if not entry.needs_running_mean]
+    assert [row.baseline for row in result.estimators] == names and names[-1] == "one_half"
+    shown = [name.replace("_", "-") for name in names]
+    assert [row[0] for row in variance_table(result).rows] == shown
+    left, right = draw_variance(result).axes
+    assert [label.get_text() for label in left.get_yticklabels()] == shown
+    assert len({(line.get_marker(), line.get_color()) for line in right.lines}) == len(shown)
 
 
 def test_rewards_that_are_all_zero():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from glimpse.metrics.statistics import over_seeds, paired
+from glimpse.metrics.statistics import over_seeds, paired, wilson_interval
 
 
 def test_interval_over_seeds_by_hand():
@@ -121,3 +121,9 @@ def test_shapes_are_checked():
         paired(np.zeros((1, 3), bool), np.zeros((1, 4), bool))
     with pytest.raises(ValueError, match=r"\(seeds, images\)"):
         paired(np.zeros(3, bool), np.zeros((1, 3), bool))
+
+
+def test_counts_may_be_whole_floats():
+    assert wilson_interval(3.0, 10) == wilson_interval(3, 10)
+    with pytest.raises(ValueError, match=r"successes must be a whole number, got 2\.5"):
+        wilson_interval(2.5, 10)

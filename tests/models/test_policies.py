@@ -2,20 +2,26 @@
 
 import copy
 import pickle
+from typing import Literal
 
 import pytest
 import torch
 from support.tensors import assert_close, draw, draw_bytes, reached, tiny_model, under
 
-from glimpse.attention.distributions import Noise
+from glimpse.attention.distributions import Gaussian, Noise
 from glimpse.attention.placement import RULES, PlacementRule
 from glimpse.attention.reading import LocationAttention
-from glimpse.attention.sensor import Sensor
+from glimpse.attention.sensor import Sensor, to_pixels
+from glimpse.attention.settings import ATTENTIONS, PlaneSettings
+from glimpse.data import Batch
 from glimpse.errors import ConfigError
+from glimpse.evaluation.glimpse_traces import trace_glimpses
 from glimpse.models.early_exit import stop_early
-from glimpse.models.glimpses import GlimpseNetwork, PlaneGlimpses, RecurrentCore
+from glimpse.models.glimpses import GLIMPSES, GlimpseNetwork, PlaneGlimpses, RecurrentCore
 from glimpse.models.recurrent_attention import FixedPolicy, LearnedPolicy, RecurrentAttention
 from glimpse.models.rollout import Rollout
+from glimpse.tasks.build import make_model
+from glimpse.tasks.settings import load_config
 
 IMAGES = draw_bytes(5, 1, 12, 14)
 KINDS = {
@@ -186,13 +192,17 @@ def test_old_keywords_are_named(kind):
 
 
 class Zoomed:
-    """A view that is read at (x, y, brightness)."""
+    """A view that is read at (x, y, log brightness)."""
 
     def __init__(self, view):
         self.view = view
 
     def at(self, location):
-        return self.view.at(location[:, :2]) * location[:, 2].view(-1, 1, 1, 1)
+        return self.view.at(location[:, :2]) * location[:, 2].detach().exp().view(-1, 1, 1, 1)
+
+    def expect(self, attention):
+        patches = self.view.expect(Gaussian(attention.mean[:, :2], attention.std[:, :2]))
+        return patches * (attention.mean + attention.std.square() / 2)[:, 2].exp().view(-1, 1, 1, 1)
 
     def rows(self, index):
         return Zoomed(self.view.rows(index))
@@ -205,6 +215,16 @@ class ZoomAttention(LocationAttention):
 class ZoomGlimpses(PlaneGlimpses):
     def prepare(self, images, *, num_reads, detach=False):
         return Zoomed(super().prepare(images, num_reads=num_reads))
+
+    def patches_read(self, view, glimpse, mode):
+        return super().patches_read(Zoomed(view), glimpse, mode)
+
+
+class ZoomSettings(PlaneSettings):
+    kind: Literal["zoom"] = "zoom"
+
+    def build(self, *, state_dim, annotation_dim, read):
+        return ZoomAttention(state_dim=state_dim, mode=read, std=self.std)
 
 
 def test_a_location_has_the_length_that_its_attention_gives_it():
@@ -224,3 +244,41 @@ def test_a_location_has_the_length_that_its_attention_gives_it():
     assert torch.equal(model(IMAGES, locations=rollout.locations, noise=Noise(0)).logits, rollout.logits)
     early = stop_early(model, IMAGES, threshold=0.34)
     assert early.logits.shape == (5, 3)
+
+
+@pytest.fixture
+def zoom(monkeypatch):
+    """An attention kind whose locations have three numbers."""
+    monkeypatch.setitem(ATTENTIONS, "zoom", ZoomSettings)
+    monkeypatch.setitem(GLIMPSES, "zoom", ZoomGlimpses)
+
+
+@pytest.mark.parametrize("first", ["learned", "center", "random", "raster", "oracle"])
+@pytest.mark.parametrize("options", [{"mode": "hard"}, {"mode": "soft"}, {"mode": "hard", "straight_through": True}])
+def test_an_attention_kind_whose_locations_have_three_numbers(zoom, first, options):
+    config = load_config(["--attention.kind=zoom", f"--attention.first={first}", "--num_glimpses=4"])
+    model = make_model(config, image_shape=(1, 12, 14), num_classes=3)
+    boxes = torch.tensor([[[1.0, 2, 5, 8]]]).expand(5, 1, 4)
+    rollout = model(IMAGES, noise=Noise(0), boxes=boxes, **options)
+    assert rollout.locations.shape == rollout.stds.shape == (5, 4, 3) and rollout.logits.isfinite().all()
+    assert torch.equal(rollout.logits, model(IMAGES, noise=Noise(0), boxes=boxes, **options).logits)
+    start = rollout.locations[:, 0]
+    if first in ("learned", "random"):
+        assert start[:, 2].all()
+    else:
+        assert not start[:, 2].any()
+    loss = rollout.logits.square().sum() if rollout.log_probs is None else rollout.log_probs.sum()
+    if "straight_through" in options:
+        loss = rollout.logits.square().sum()
+    weight, where = torch.autograd.grad(loss, [model.attention.head.weight, model.glimpses.network.where[0].weight])
+    assert weight.shape[0] == where.shape[1] == 3 and weight[2].any() and where[:, 2].any()
+
+
+@pytest.mark.parametrize("read", ["hard", "soft"])
+def test_traces_of_locations_of_three_numbers_show_x_and_y(zoom, read):
+    config = load_config(["--attention.kind=zoom", "--attention.first=random", f"--read={read}", "--num_glimpses=4"])
+    model = make_model(config, image_shape=(1, 12, 14), num_classes=3)
+    batch = Batch(IMAGES, torch.zeros(5, dtype=torch.long), torch.zeros(5, 1, 4))
+    trace = trace_glimpses(model, batch, name="zoom", class_names=("a", "b", "c"))
+    assert trace.points.shape == trace.spread.shape == (5, 4, 2) and trace.boxes.shape[:2] == (5, 4)
+    assert_close(trace.points, to_pixels(trace.rollout.locations[..., :2], 12, 14))

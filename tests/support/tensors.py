@@ -102,7 +102,9 @@ def applicable(tiny, given):
             else ("attention.grid", "attention.window", "attention.scorer")
         )
     if given.get("sensor.kind") == "foveated":
-        idle = (*idle, "sensor.num_scales")
+        idle = (*idle, "sensor.num_scales", "sensor.scale_factor")
+    if given.get("data.kind", "cluttered") != "cluttered":
+        idle = (*idle, "data.canvas", "data.num_d", "data.distractor_size", "data.target")
     return {key: value for key, value in tiny.items() if not key.startswith(idle)}
 
 

@@ -423,12 +423,11 @@ def test_broken_words(trained, tmp_path):
         ),
         (
             {"loss.baseline": "learned"},
-            "^estimator.baseline must be one of none, self_critical, leave_one_out, moving_average with model "
-            "captioner, got 'learned'",
+            "^estimator.baseline must be one of none, self_critical, .* with model captioner, got 'learned'",
         ),
         (
             {"estimator.reward": "gain"},
-            "^estimator.reward must be one of accuracy, log_likelihood, above_chance with model captioner, got 'gain'",
+            "^estimator.reward must be one of accuracy, log_likelihood, .* with model captioner, got 'gain'",
         ),
         ({"data.num_digits": 5}, "^data.max_digits must be at most 4, got 5"),
         (

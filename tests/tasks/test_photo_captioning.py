@@ -264,6 +264,7 @@ def test_a_run_that_begins_from_another_needs_no_other_weights(fine_tuned, root,
 # Several processes
 
 
+@pytest.mark.slow
 def test_two_processes_do_what_one_does(root, tmp_path):
     """Captions of different lengths, some batches read softly, and an encoder that begins to learn."""
     settings = {**FINE, "train__epochs": 2, "train__optimizer": "sgd", "train__lr": 0.01, "loss__mix": 0.4}

@@ -437,12 +437,11 @@ def test_broken_words(tmp_path):
         ({"loss__doubly_stochastic": 0.1}, "^loss.doubly_stochastic is a setting of model captioner, and the mode"),
         (
             {"loss__baseline": "learned"},
-            "^estimator.baseline must be one of none, self_critical, leave_one_out, moving_average with model "
-            "translator, got 'learned'",
+            "^estimator.baseline must be one of none, self_critical, .* with model translator, got 'learned'",
         ),
         (
             {"estimator__reward": "gain"},
-            "^estimator.reward must be one of accuracy, log_likelihood, above_chance with model translator, got 'gain'",
+            "^estimator.reward must be one of accuracy, log_likelihood, .* with model translator, got 'gain'",
         ),
         ({"train__batch_size": 65}, "train.batch_size must be at most 64 .train.limit., got 65"),
     ],

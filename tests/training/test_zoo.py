@@ -291,6 +291,7 @@ def test_unfinished_broken_and_large_runs_are_not_shipped(trained, models):
     assert shipped_models() == ["tiny-hard"]
 
 
+@pytest.mark.slow
 def test_ship_half(trained, models):
     """The weights are rounded to 16 bits, and the score that ships is that of the rounded ones."""
     run = Run.open(trained)

@@ -9,6 +9,7 @@ from pkgutil import iter_modules
 from glimpse.attention.settings.annotations import FeatureMapSettings, SentenceAttentionSettings
 from glimpse.attention.settings.base import (
     ATTENTIONS,
+    SCORERS_WITH_DIM,
     SENSORS,
     AnnotationAttentionSettings,
     AttentionSettings,
@@ -22,6 +23,7 @@ from glimpse.attention.settings.pyramid import PyramidSettings
 
 __all__ = [
     "ATTENTIONS",
+    "SCORERS_WITH_DIM",
     "SENSORS",
     "AnnotationAttentionSettings",
     "AttentionSettings",

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 ReadMode = Literal["hard", "soft"]
 ScorerName = Literal["additive", "dot", "bilinear", "scaled_dot"]
 SAME_SIZE_SCORERS = ("dot",)  # scorers whose states and annotations must have the same size
+SCORERS_WITH_DIM = ("additive", "scaled_dot")  # scorers with a key size
+SCORERS_WITH_VALUES = ("scaled_dot",)  # scorers that learn a projection of the annotations that are read
 LEARNED = "learned"  # instead of a rule: the model chooses the places
 
 
@@ -69,6 +71,27 @@ class GlimpseAttentionSettings(AttentionSettings):
         """Whether glimpses are placed by a rule that needs the boxes of the digits."""
         return self.first_rule is not None and self.first_rule.needs_boxes
 
+    @property
+    def trains_values(self) -> bool:
+        """Whether the attention has parameters that are trained even if rules place all glimpses."""
+        return False
+
+    def num_choices(self, num_glimpses: int) -> int:
+        """The number of glimpses that the model places."""
+        return num_glimpses - (self.first_rule is not None) if self.learned else 0
+
+    def idle(self) -> set[str]:
+        """The first location of a learned policy, with a rule."""
+        return set() if self.learned else {"first"}
+
+    def idle_when_placed(self, *, soft: bool) -> set[str]:
+        """The settings that have no effect if rules place all glimpses.
+
+        Args:
+            soft: Whether reads are soft, in training or in scoring.
+        """
+        return set()
+
     def build(self, *, state_dim: int, annotation_dim: int, read: ReadMode) -> "AttentionBase":
         """Make the attention.
 
@@ -106,6 +129,15 @@ class AnnotationAttentionSettings(AttentionSettings):
         """Check the ranges."""
         self.require_positive("scorer_dim")
 
+    @property
+    def trains_values(self) -> bool:
+        """Whether the attention has parameters that are trained even if there is only one place."""
+        return self.scorer in SCORERS_WITH_VALUES
+
+    def idle(self) -> set[str]:
+        """The key size, if nothing has it."""
+        return idle_scorer_dim(self)
+
     def build(self, *, state_dim: int, annotation_dim: int, read: ReadMode, axes: int) -> "Attention":
         """Make the attention.
 
@@ -126,6 +158,12 @@ class ScorerSettings(Protocol):
 
     scorer: ScorerName
     scorer_dim: int
+
+
+def idle_scorer_dim(settings: ScorerSettings) -> set[str]:
+    """The key size, if neither the scorer nor a window has it."""
+    uses = settings.scorer in SCORERS_WITH_DIM or getattr(settings, "window", None) is not None
+    return set() if uses else {"scorer_dim"}
 
 
 def build_attention(

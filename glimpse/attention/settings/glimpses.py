@@ -4,10 +4,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from glimpse.attention.settings.base import (
     ATTENTIONS,
+    SCORERS_WITH_VALUES,
     GlimpseAttentionSettings,
     ReadMode,
     ScorerName,
     build_attention,
+    idle_scorer_dim,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +42,17 @@ class PlaneSettings(GlimpseAttentionSettings):
         self.require(self.std_final is None or self.std_final > 0, "std_final", "null or positive")
         self.require(self.max_grad_norm is None or self.max_grad_norm > 0, "max_grad_norm", "null or positive")
         self.require(0 < self.std_anneal <= 1, "std_anneal", "in (0, 1]")
+
+    def idle(self) -> set[str]:
+        """See `GlimpseAttentionSettings`; and the schedule of the std, without a final one or if it is learned."""
+        if self.learn_std:
+            return super().idle() | {"std_final", "std_anneal"}
+        return super().idle() | ({"std_anneal"} if self.std_final is None else set())
+
+    def idle_when_placed(self, *, soft: bool) -> set[str]:
+        """See `GlimpseAttentionSettings`; the std is the blur of a soft read. `learn_std` changes the weights drawn."""
+        unused = {"tanh_mean", "max_grad_norm"}
+        return unused if soft else unused | {"std", "std_final", "std_anneal"}
 
     def build(self, *, state_dim: int, annotation_dim: int, read: ReadMode) -> "LocationAttention":
         """See `GlimpseAttentionSettings`."""
@@ -89,6 +102,15 @@ class GridSettings(GlimpseAttentionSettings):
         self.require_positive("scorer_dim")
         self.require(min(self.grid) >= 1, "grid", "two numbers of at least 1")
         self.require(self.window is None or self.window >= 1, "window", "null or at least 1")
+
+    @property
+    def trains_values(self) -> bool:
+        """See `GlimpseAttentionSettings`: the cells that are read may be projected."""
+        return self.scorer in SCORERS_WITH_VALUES
+
+    def idle(self) -> set[str]:
+        """See `GlimpseAttentionSettings`; and the key size, if nothing has it."""
+        return super().idle() | idle_scorer_dim(self)
 
     def build(self, *, state_dim: int, annotation_dim: int, read: ReadMode) -> "Attention":
         """See `GlimpseAttentionSettings`."""

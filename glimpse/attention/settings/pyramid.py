@@ -32,6 +32,10 @@ class PyramidSettings(SensorSettings):
             f"at least 2 with sensor.num_scales {self.num_scales}",
         )
 
+    def idle(self) -> set[str]:
+        """The ratio of the sides of squares, with only one."""
+        return {"scale_factor"} if self.num_scales == 1 else set()
+
     def build(self) -> "Sensor":
         """Make the sensor."""
         from glimpse.attention.sensor import Sensor

@@ -33,6 +33,10 @@ class DigitCaptionsSettings(CaptionDataSettings):
         check_canvas(self)
         self.require_positive("max_digits")
 
+    def idle(self) -> set[str]:
+        """The size of distractors, without any."""
+        return set() if self.num_distractors else {"distractor_size"}
+
     def canonical(self, name: str, value: Any) -> Any:
         """The canvas as a pair."""
         return as_pair(value) if name == "canvas" else value

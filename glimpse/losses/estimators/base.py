@@ -60,7 +60,7 @@ class Context:
 
     def enumerate(self) -> tuple[Tensor, Tensor]:
         """Return two tensors (B, N, L): the log-probability of each place, and the log-likelihood after reading it."""
-        raise ConfigError("this estimator enumerates locations, which is impossible with attention.kind plane")
+        raise NotImplementedError("this task cannot enumerate the places of a read")
 
 
 class Estimator(Settings):
@@ -68,6 +68,7 @@ class Estimator(Settings):
 
     group = "estimator"
     straight_through: ClassVar[bool] = False  # whether hard reads have the gradient of soft reads
+    needs_enumeration: ClassVar[bool] = False  # whether `terms` calls `Context.enumerate`
     kind: str
     soft_fraction: float = 0.0
     """Fraction of the training batches of a hard model that are read softly; 0.5 in Show, Attend and Tell."""
@@ -115,6 +116,12 @@ class Estimator(Settings):
     def mixes(self) -> bool:
         """Whether some batches of a hard model are read softly; otherwise `mode` is not called."""
         return self.soft_fraction > 0 or bool(self.soft_fraction_final)
+
+    def idle(self) -> set[str]:
+        """The schedule of soft batches, without a final fraction; and that fraction, without soft batches."""
+        if not self.mixes:
+            return {"soft_fraction_final", "soft_fraction_anneal"}
+        return {"soft_fraction_anneal"} if self.soft_fraction_final is None else set()
 
     def soft_fraction_at(self, progress: float) -> float:
         """Return the fraction of batches that are read softly at a progress of the training, from 0 to 1."""

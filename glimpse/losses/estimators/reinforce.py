@@ -83,6 +83,11 @@ class Reinforce(Estimator):
         """See `Estimator`."""
         return not self.backprop_to_state
 
+    def idle(self) -> set[str]:
+        """The weight of a learned baseline, without one; the discount factor, if only the last reward counts."""
+        idle = super().idle() | (set() if self.needs_values else {"baseline_weight"})
+        return idle | {"discount"} if self.reward_at == "last_step" else idle
+
     def returns(self, logits: Tensor, episode: Episode) -> Tensor:
         """Return the returns (B*M, N) of the choices of each rollout, from logits (B*M, T, classes) and targets."""
         rewards = policy_gradient.rewards(logits, episode.targets, self.reward)

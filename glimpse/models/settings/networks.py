@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from glimpse.attention.settings import ScorerName
+from glimpse.attention.settings import SCORERS_WITH_DIM, ScorerName
 from glimpse.config.schema import Settings
 
 if TYPE_CHECKING:
@@ -50,11 +50,14 @@ class NetworkSettings(Settings):
         self.require(self.conv_layers >= 2, "conv_layers", "at least 2")
 
     def idle(self) -> set[str]:
-        """The scorer of the state memory, without a state memory."""
-        return set() if self.readout == "state_memory" else {"memory_scorer", "memory_scorer_dim"}
+        """The convolutions, without any; the scorer of the state memory, or its key size, if nothing has them."""
+        idle = {"conv_channels", "conv_layers"} if self.what == "fc" else set()
+        if self.readout == "last":
+            return idle | {"memory_scorer", "memory_scorer_dim"}
+        return idle if self.memory_scorer in SCORERS_WITH_DIM else idle | {"memory_scorer_dim"}
 
-    def build_network(self, *, in_channels: int, patch_size: int) -> "GlimpseNetwork":
-        """Make the glimpse network."""
+    def build_network(self, *, in_channels: int, patch_size: int, location_dim: int = 2) -> "GlimpseNetwork":
+        """Make the glimpse network, for locations of `location_dim` numbers."""
         from glimpse.models.glimpses import GlimpseNetwork
 
         return GlimpseNetwork(
@@ -66,6 +69,7 @@ class NetworkSettings(Settings):
             out_dim=self.glimpse_dim,
             conv_channels=self.conv_channels,
             conv_layers=self.conv_layers,
+            location_dim=location_dim,
             pixel_mean=self.pixel_mean,
             pixel_std=self.pixel_std,
         )

@@ -1,5 +1,6 @@
 """The base class of whole configs, and the registry of config classes by model."""
 
+import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from glimpse.attention.settings import ReadMode
@@ -37,6 +38,11 @@ class Config(Settings):
     def scored_read(self) -> ReadMode | None:
         """The read mode of validation and test; None for a model without attention."""
         return None
+
+    def canonical(self, name: str, value: Any) -> Any:
+        """The folder of init_from as an absolute path; the name of a shipped model stays."""
+        is_folder = name == "init_from" and value is not None and (os.sep in value or os.path.isdir(value))
+        return os.path.abspath(value) if is_folder else super().canonical(name, value)
 
     def describe(self) -> str:
         """Describe the model in a few words: "hard attention, 6 glimpses"."""

@@ -144,10 +144,17 @@ class RecurrentAttentionConfig(ClassificationConfig):
             )
 
     def idle(self) -> set[str]:
-        """The estimator of a soft model; gradient clipping of soft reads; the cost of glimpses without halting unit."""
+        """What only hard or only soft reads use, or only glimpses that the model places; the cost of glimpses."""
         idle = {"estimator"} if self.read == "soft" else set()
         if self.read == "hard" and not (self.estimator.mixes or self.estimator.straight_through):
             idle.add("attention.max_grad_norm")
+        if self.attention.num_choices(self.num_glimpses) == 0:
+            soft = "soft" in (self.read, self.scored_read)
+            idle |= {"estimator", *map(self.attention.dotted, self.attention.idle_when_placed(soft=soft))}
+            if not self.attention.trains_values:
+                idle.add("train.attention_lr_mult")
+        if self.scored_read == self.read:
+            idle.add("score.read")
         return idle if self.network.halting_unit else {*idle, "loss.glimpse_cost"}
 
 

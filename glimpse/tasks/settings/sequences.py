@@ -79,8 +79,9 @@ class SequenceConfig(Config):
         self.require(name is None or name in valid, key, f"one of {', '.join(valid)} with model {self.model}", name)
 
     def idle(self) -> set[str]:
-        """The estimator of a soft model."""
-        return {"estimator"} if self.read == "soft" else set()
+        """The estimator of a soft model; the read mode of scoring that is the model's own."""
+        idle = {"estimator"} if self.read == "soft" else set()
+        return {*idle, "score.read"} if self.score.read in (None, self.read) else idle
 
 
 @MODELS.register("captioner")
@@ -154,3 +155,16 @@ class TranslationConfig(SequenceConfig):
             f"0 with attention.kind {self.attention.kind}, which has a single annotation",
             self.encoder.self_attention_layers,
         )
+
+    def idle(self) -> set[str]:
+        """See `SequenceConfig`; with one annotation also what decides how to choose one.
+
+        A hard read draws random numbers all the same, and its rollouts repeat the batch: both change the dropout.
+        """
+        idle = super().idle()
+        if self.attention.has_choice:
+            return idle
+        idle.add("score.read")
+        if self.encoder.dropout == self.decoder.dropout == 0:
+            idle |= {"read", "estimator"}
+        return idle if self.attention.trains_values else {*idle, "train.attention_lr_mult"}
