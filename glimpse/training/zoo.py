@@ -32,5 +32,5 @@ def suggest_shipped(name: str | Path) -> str:
     """List the valid names for an error message, with the closest one as a suggestion."""
     valid = shipped_models()
     close = difflib.get_close_matches(str(name), valid, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"{hint}Models that ship with the package: {', '.join(valid) or 'none'}"
+    hint = f"did you mean {close[0]}? The " if close else "the "
+    return f"{hint}models that ship with the package: {', '.join(valid) or 'none'}"

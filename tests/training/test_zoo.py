@@ -167,8 +167,8 @@ def test_a_folder_comes_before_a_name(models, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("tiny-hrad", r"in it; did you mean tiny-hard\? Models that ship with the package: tiny-hard$"),
-        ("elsewhere/other", r"in it; Models that ship with the package: tiny-hard$"),
+        ("tiny-hrad", r"in it; did you mean tiny-hard\? The models that ship with the package: tiny-hard$"),
+        ("elsewhere/other", r"in it; the models that ship with the package: tiny-hard$"),
         ("../models", r"in it$"),
     ],
 )
@@ -179,7 +179,7 @@ def test_unknown_names(name, message, models):
 
 def test_without_any_models(models):
     shutil.rmtree(models / "tiny-hard")
-    with pytest.raises(RunError, match="Models that ship with the package: none$"):
+    with pytest.raises(RunError, match="the models that ship with the package: none$"):
         Run.open("tiny-hard")
 
 
