@@ -16,4 +16,4 @@ def run(options: Namespace) -> None:
     check_out(options.out, VIDEOS)
     runs = open_runs(options.runs)
     with processes(options.device, options.threads) as workers:
-        task_of_runs(runs).animate(runs, options, workers)
+        task_of_runs(runs).command("animate", runs[0])(runs, options, workers)

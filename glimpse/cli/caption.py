@@ -16,4 +16,4 @@ def run(options: Namespace) -> None:
     check_run_count(folders)
     runs = open_runs(folders)
     with processes(options.device, options.threads) as workers:
-        task_of_runs(runs).caption(runs, options, workers)
+        task_of_runs(runs).command("caption", runs[0])(runs, options, workers)

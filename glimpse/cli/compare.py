@@ -33,12 +33,12 @@ def run(options: Namespace) -> None:
     first_of_each_config = planned[:: options.seeds or 1]
     configs |= {str(file): run.config for file, run in zip(options.configs, first_of_each_config, strict=True)}
     task = common_task(configs)
-    task.check_compare(list(configs))
+    compare = task.command("compare", next(iter(configs)))
     check_same_data(configs)
     check_folder(options.out)
     trained = train_missing(planned, given=given)
     with processes(options.device, options.threads) as workers:
-        task.compare([*given, *(run for run in trained if run not in given)], options, workers)
+        compare([*given, *(run for run in trained if run not in given)], options, workers)
 
 
 def applicable_settings(settings: list[str], files: list[str]) -> list[list[str]]:

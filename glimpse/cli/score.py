@@ -12,6 +12,6 @@ def run(options: Namespace) -> None:
     """Open all runs, score them one after the other, and print the scores; JSON is printed at the end."""
     runs = open_runs(options.runs)
     with processes(options.device, options.threads) as workers:
-        results = [task_of(run.config).score(run, options, workers) for run in runs]
+        results = [task_of(run.config).command("score", run)(run, options, workers) for run in runs]
     if options.json:
         print(json.dumps(results, indent=2))

@@ -14,4 +14,4 @@ def run(options: Namespace) -> None:
         check_out(options.out, (*FIGURES, *PAGES))
     runs = open_runs([options.run])
     with processes(options.device, options.threads) as workers:
-        task_of_runs(runs).translate(runs, options, workers)
+        task_of_runs(runs).command("translate", runs[0])(runs, options, workers)

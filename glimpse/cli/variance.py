@@ -13,4 +13,4 @@ def run(options: Namespace) -> None:
     check_out(options.out, FIGURES)
     runs = open_runs([options.run])
     with processes(options.device, options.threads) as workers:
-        task_of_runs(runs).variance(runs, options, workers)
+        task_of_runs(runs).command("variance", runs[0])(runs, options, workers)

@@ -7,11 +7,10 @@ All random numbers are a function of (seed, epoch, step), so that a resumed run 
 """
 
 from abc import ABC, abstractmethod
-from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +40,8 @@ class Task(ABC, Generic[ConfigType, ModelType, ScoresType]):
 
     verb: ClassVar[str]
     """What its models do: "writes captions"."""
+    commands: ClassVar[tuple[str, ...]]
+    """The commands of evaluate.py for its runs: names of class methods `(runs, options, processes)`, see `command`."""
     noun: ClassVar[str]
     """What one example is: "image"."""
 
@@ -244,68 +245,23 @@ class Task(ABC, Generic[ConfigType, ModelType, ScoresType]):
         """Rows of results.csv with the metrics of early exit."""
         raise RunError(f"{run} has no early exit: it gives a single answer")
 
-    # The commands of evaluate.py, on open runs of this task
+    # The commands of evaluate.py
 
     @classmethod
-    def score(cls, run: "Run", options: Namespace, processes: Processes) -> dict[str, Any]:
-        """Score a run, print a table unless `options.json`, and return the scores as JSON values."""
-        cls._refuse(run, "score")
+    def command(cls, name: str, run: object) -> Callable[..., Any]:
+        """The class method that carries out a command on open runs of this task.
 
-    @classmethod
-    def check_compare(cls, names: Sequence[str]) -> None:
-        """Raise RunError if runs of this task cannot be compared; called before missing runs are trained."""
-        if "compare" not in _methods(cls):
-            cls._refuse(names[0], "compare")
+        Args:
+            name: Name of the command.
+            run: A run of this task, or its name, for the message.
 
-    @classmethod
-    def compare(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Compare runs: print tables, and write them and a figure into a folder."""
-        cls._refuse(runs[0], "compare")
-
-    @classmethod
-    def animate(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Write an animation of one or two runs."""
-        cls._refuse(runs[0], "animate")
-
-    @classmethod
-    def sheet(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Draw the glimpses, or the attention at each word, as a still picture."""
-        cls._refuse(runs[0], "glimpses")
-
-    @classmethod
-    def coverage(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Draw where each glimpse falls, over all images."""
-        cls._refuse(runs[0], "coverage")
-
-    @classmethod
-    def report(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Write an HTML report."""
-        cls._refuse(runs[0], "report")
-
-    @classmethod
-    def caption(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Caption image files."""
-        cls._refuse(runs[0], "caption")
-
-    @classmethod
-    def translate(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Translate sentences given on the command line."""
-        cls._refuse(runs[0], "translate")
-
-    @classmethod
-    def variance(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
-        """Measure and draw the variance of the policy gradient with each baseline."""
-        cls._refuse(runs[0], "variance")
-
-    @classmethod
-    def _refuse(cls, run: object, command: str) -> NoReturn:
-        methods = {"glimpses": "sheet"}
-        commands = ("score", "compare", "animate", "glimpses", "coverage", "report", "caption", "translate", "variance")
-        own = [name for name in commands if methods.get(name, name) in _methods(cls)]
-        names = " and ".join([", ".join(own[:-1]), *own[-1:]] if len(own) > 1 else own)
-        raise RunError(
-            f"{run} {cls.verb}: {command} does not apply to it, but {names} {'do' if len(own) > 1 else 'does'}"
-        )
+        Raises:
+            RunError: If the command does not apply to this task.
+        """
+        if name not in cls.commands:
+            names = " and ".join([", ".join(cls.commands[:-1]), *cls.commands[-1:]])
+            raise RunError(f"{run} {cls.verb}: {name} does not apply to it, but {names} do")
+        return getattr(cls, name)
 
 
 RUNNING_MEAN_DECAY = 0.9  # of the running mean of the reward, from batch to batch
@@ -322,11 +278,6 @@ def update_running_mean(average: Tensor, reward: Tensor) -> Tensor:
     before = reward if average.isinf() else average.clone()
     average.copy_(RUNNING_MEAN_DECAY * before + (1 - RUNNING_MEAN_DECAY) * reward)
     return before
-
-
-def _methods(cls: type[Task[Any, Any, Any]]) -> set[str]:
-    """The names that the subclasses of `Task` define, down to `cls`."""
-    return {name for base in cls.__mro__ if base is not Task and issubclass(base, Task) for name in vars(base)}
 
 
 TASKS: Registry[type[Task[Any, Any, Any]]] = Registry("task")

@@ -40,7 +40,9 @@ def recurrent_attention(config: RecurrentAttentionConfig, channels: int, num_cla
     """Build a recurrent attention model; the order in which its parts are built decides their initial weights."""
     attention, estimator = config.attention, config.estimator
     sensor = config.sensor.build()
-    network = config.network.build_network(in_channels=channels * sensor.num_scales, patch_size=sensor.patch_size)
+    network = config.network.build_network(
+        in_channels=channels * sensor.num_scales, patch_size=sensor.patch_size, location_dim=attention.location_dim
+    )
     first = attention.first_rule
     core = config.network.build_core(learn_initial=first is None)
     glimpses = GLIMPSES[attention.kind](
@@ -49,10 +51,6 @@ def recurrent_attention(config: RecurrentAttentionConfig, channels: int, num_cla
         attention=attention.build(state_dim=core.state_dim, annotation_dim=network.out_dim, read=config.read),
         **attention.glimpse_options(),
     )
-    if glimpses.location_dim != network.location_dim:  # only now known, as the attention is built after the network
-        glimpses.network = config.network.build_network(
-            in_channels=channels * sensor.num_scales, patch_size=sensor.patch_size, location_dim=glimpses.location_dim
-        )
     placed = None if first is None else FixedPolicy(first, glimpses)
     policy: LearnedPolicy | FixedPolicy | None = placed
     if attention.learned:

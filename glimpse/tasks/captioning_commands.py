@@ -37,6 +37,7 @@ class CaptioningCommands(SequenceTask[CaptioningConfig, Captioner, CaptionScores
 
     verb = "writes captions"
     noun = "image"
+    commands = ("score", "animate", "glimpses", "report", "caption")
     score_names = CaptionScores.names
 
     @classmethod
@@ -94,7 +95,7 @@ class CaptioningCommands(SequenceTask[CaptioningConfig, Captioner, CaptionScores
             save_figure(draw_captions(traces), options.out)
 
     @classmethod
-    def sheet(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
+    def glimpses(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
         """See `Task`: the words of each caption, with the attention at each word."""
         if options.self_attention:
             raise ConfigError(f"--self is for models with self-attention, but {runs[0]} {cls.verb}")

@@ -38,6 +38,7 @@ class ClassificationCommands(Task[ClassificationConfig, Classifier, Classificati
 
     verb = "classifies"
     noun = "image"
+    commands = ("score", "compare", "animate", "glimpses", "coverage", "report", "variance")
 
     @classmethod
     def score(cls, run: "Run", options: Namespace, processes: Processes) -> dict[str, Any]:
@@ -101,7 +102,7 @@ class ClassificationCommands(Task[ClassificationConfig, Classifier, Classificati
         print(f"Wrote {options.out}")
 
     @classmethod
-    def sheet(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
+    def glimpses(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
         """See `Task`."""
         if options.self_attention:
             raise ConfigError(f"--self is for models with self-attention, but {runs[0]} {cls.verb}")

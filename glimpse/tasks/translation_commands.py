@@ -39,6 +39,7 @@ class TranslationCommands(SequenceTask[TranslationConfig, Translator, Translatio
 
     verb = "translates"
     noun = "sentence"
+    commands = ("score", "compare", "glimpses", "report", "translate")
     score_names = TranslationScores.names
 
     @classmethod
@@ -93,7 +94,7 @@ class TranslationCommands(SequenceTask[TranslationConfig, Translator, Translatio
                 _draw(trace, options.out)
 
     @classmethod
-    def sheet(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
+    def glimpses(cls, runs: "Sequence[Run]", options: Namespace, processes: Processes) -> None:
         """See `Task`: the attention to the source words at each word; with --self, the self-attention."""
         if options.self_attention:
             return cls._self_attention_sheet(runs, options, processes)

@@ -2,7 +2,7 @@
 
 import copy
 import pickle
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pytest
 import torch
@@ -222,6 +222,7 @@ class ZoomGlimpses(PlaneGlimpses):
 
 class ZoomSettings(PlaneSettings):
     kind: Literal["zoom"] = "zoom"
+    location_dim: ClassVar[int] = 3
 
     def build(self, *, state_dim, annotation_dim, read):
         return ZoomAttention(state_dim=state_dim, mode=read, std=self.std)

@@ -50,6 +50,8 @@ class AttentionSettings(Settings):
 class GlimpseAttentionSettings(AttentionSettings):
     """attention: where to look in an image, glimpse by glimpse."""
 
+    location_dim: ClassVar[int] = 2
+    """Number P of numbers of a location: x, y and, with some kinds, more."""
     policy: Annotated[str, OneOf(RULES, LEARNED)] = LEARNED
     """How locations are chosen: by the model (learned), or by a rule, as a control; oracle needs bounding boxes."""
     first: Annotated[str, OneOf(RULES, LEARNED)] = "center"
