@@ -50,7 +50,7 @@ def write_report(task: TaskType, runs: "Sequence[Run]", options: Namespace, proc
     html = make_report(
         title=f"Glimpses: {' and '.join(trace.name for trace in traces)}",
         intro=f"{_number(len(classifiers), 'run')} of {_number(len(comparison.groups), 'model')}, compared on the "
-        f"same {images}. {_number(len(indices), 'image')} can be explored, as the first run of each saw them.",
+        f"same {images}. {_number(len(indices), 'image')} can be stepped through, with the first run of each model.",
         traces=traces,
         indices=indices,
         sensitivity=[
