@@ -227,11 +227,18 @@ def draw_probabilities(
 
 
 def draw_glimpse(axes: Axes, trace: GlimpseTrace, row: int, step: int) -> None:
-    """Draw where a glimpse was read: its squares, if soft also its Gaussian; if soft on a grid, its weights."""
+    """Draw where a glimpse was read: its squares, if soft also its Gaussian; if soft on a grid, its weights.
+
+    A cross marks the center of a glimpse whose finest square is wider than the image.
+    """
     if trace.mode == "soft" and trace.weights is not None:
         draw_weights(axes, trace.weights[row, step], trace.images.shape[2:])
         return
-    draw_boxes(axes, trace.boxes[row, step])
+    boxes = trace.boxes[row, step]
+    draw_boxes(axes, boxes)
+    x0, _, x1, _ = boxes[0].tolist()
+    if x1 - x0 > trace.images.shape[3]:  # a frame around the image does not show the location
+        axes.plot(*trace.points[row, step].tolist(), "+", color=scale_color(0), markersize=10, markeredgewidth=1.5)
     if trace.mode == "soft":
         draw_footprint(axes, trace.points[row, step], trace.spread[row, step])
 

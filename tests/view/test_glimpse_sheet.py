@@ -68,6 +68,23 @@ def test_boxes_are_those_of_the_glimpse(places, channels):
     assert next(axes, None) is None
 
 
+@pytest.mark.parametrize("growth, marked", [(3.0, True), (1.0, False)])
+def test_the_center_of_a_glimpse_wider_than_the_image_is_marked(growth, marked):
+    sensor = ["--sensor.kind=foveated", "--sensor.patch_size=8", f"--sensor.growth={growth}"]
+    config = load_config([*sensor, "--num_glimpses=3", "--network.state_dim=8"])
+    model = make_model(config, image_shape=(1, 20, 30), num_classes=3).eval()
+    _, batch, _ = make("hard")
+    with torch.inference_mode():
+        rollout = model(batch.images, noise=Noise(1))
+    axes = sheet(model, batch, rollout, "hard").axes
+    for step in range(3):  # after the trail, the glimpse and its patches by turns
+        marks = [line.get_xydata() for line in axes[1 + 2 * step].lines]
+        center = (rollout.locations[0, step] + 1) * torch.tensor([15.0, 10.0])
+        assert len(marks) == marked
+        for mark in marks:
+            torch.testing.assert_close(torch.tensor(mark[0]), center, check_dtype=False)
+
+
 @pytest.mark.parametrize("places", ["plane", "grid"])
 def test_patches_are_those_that_were_read(places):
     model, batch, rollout = make("hard", places, channels=3)
